@@ -200,7 +200,7 @@ ENDINGS = [ending for ending in _ENDINGS if ending.still or not NEW]
 
 
 def same(words: list[bytes], reply: Any, expected: Any, plain: bool = False) -> bool:
-    """Whether two replies to a command agree. ``plain`` says that nothing was deleted in this sequence."""
+    """Return whether two replies to a command agree; ``plain`` is true if nothing was deleted in this sequence."""
     if isinstance(reply, Error) and isinstance(expected, Error):
         return reply == expected or any(
             expected.text.startswith(old) and reply.text.startswith(new) for old, new, _ in CHANGED_TEXTS
@@ -267,7 +267,7 @@ def _equal(reply: Any, expected: Any) -> bool:
 
 
 def _loosely(reply: Any, expected: Any) -> bool:
-    """Whether two replies are equal except for times, which may differ a little."""
+    """Return whether two replies are equal except for times, which may differ by `TOLERANCE`."""
     if isinstance(reply, list) and isinstance(expected, list):
         return len(reply) == len(expected) and all(map(_loosely, reply, expected))
     if isinstance(reply, dict) and isinstance(expected, dict):

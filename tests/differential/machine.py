@@ -22,7 +22,7 @@ from tests.harness.replies import Error
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of a sequence's replies at ``position`` in ``steps``, which is the last step."""
+    """Two different replies to the last of ``steps``."""
 
     proto: int
     steps: list[Step]

@@ -107,7 +107,7 @@ def _on_sorted_set(*words: str) -> Maker:
 
 
 def _one_of(*names: str) -> Maker:
-    """Return a command on a sorted set and a member."""
+    """Return a maker of these commands on a sorted set and a member."""
     return lambda g: [g.one(list(names)), g.sorted_set(), g.member()]
 
 

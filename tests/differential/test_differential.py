@@ -63,13 +63,13 @@ def test_the_same_seed_gives_the_same_sequence() -> None:
 
 
 def test_consumers_are_created_first() -> None:
-    """Both sides create a consumer before it reads or claims."""
+    """Before an XREADGROUP its consumer is created in each of its streams."""
     steps = [(0, ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "t", ">", "0")), (1, ("XLEN", "s"))]
     made = [(0, ("XGROUP", "CREATECONSUMER", key, "g", "c")) for key in ("s", "t")]
     assert prepared(steps) == [*made, *steps]
 
 
 def test_nodes_are_compared_after_a_trim() -> None:
-    """After each trim the nodes of both sides are compared."""
+    """An XINFO STREAM after each trim compares the nodes of both sides."""
     trim = (0, ("XTRIM", "s", "MAXLEN", "5"))
     assert prepared([trim]) == [trim, (0, ("XINFO", "STREAM", "s"))]

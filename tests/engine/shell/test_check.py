@@ -53,8 +53,9 @@ def test_intact_files_are_reported_as_intact(folder):
 
 
 def test_every_damage_is_found_and_truncated(folder):
-    """check finds a changed byte anywhere, --fix keeps a copy, and the engine starts with the data
-    before the damage.
+    """check finds a changed byte at each tried position.
+
+    --fix keeps a copy and truncates the file before the damage, and the engine starts with the result.
     """
     path = folder / INCREMENT
     data = path.read_bytes()
@@ -80,7 +81,7 @@ def test_every_damage_is_found_and_truncated(folder):
 
 @pytest.mark.parametrize("zeros", [0, 5000])
 def test_a_torn_end_is_reported_with_its_loss(folder, zeros):
-    """A partial block, with or without zeros after it, is truncated at its start."""
+    """A partial last block, with or without zeros after it, is reported with its size and removed by --fix."""
     path = folder / INCREMENT
     whole = path.read_bytes()
     path.write_bytes(whole + b"#PS 000000" + bytes(zeros))
@@ -101,7 +102,7 @@ def test_trailing_zeros_are_reported(folder):
 
 
 def test_complete_commands_after_the_damage_are_counted(folder):
-    """The loss by truncation is reported in bytes and in commands."""
+    """The report has the number of complete commands that truncation would lose."""
     path = folder / INCREMENT
     data = bytearray(path.read_bytes())
     data[40] ^= 1
@@ -159,7 +160,7 @@ def test_a_command_that_fails_is_damage(folder):
 
 
 def test_a_transaction_is_kept_completely_or_not_at_all(folder):
-    """A log that ends within a transaction is truncated before it."""
+    """A log that ends within a transaction is truncated before the transaction."""
     path = folder / INCREMENT
     size = path.stat().st_size
     with path.open("ab") as sink:
@@ -169,7 +170,10 @@ def test_a_transaction_is_kept_completely_or_not_at_all(folder):
 
 
 def test_files_after_the_damage_are_set_aside(folder):
-    """Effects are useless without those before them: later increments leave the manifest, and their files are kept."""
+    """--fix removes the increments after a damaged one from the manifest and keeps their files as backups.
+
+    Their commands are useless without the commands before them.
+    """
     engine = Engine(folder.parent)
     engine.files.fail("write", 28, "rewriteaof")
     engine.run("BGREWRITEAOF")
@@ -192,7 +196,7 @@ def test_files_after_the_damage_are_set_aside(folder):
 
 
 def test_a_damaged_snapshot_is_not_changed(folder):
-    """Every flipped bit of a snapshot is found, and --fix leaves the file unchanged."""
+    """A flipped bit of a snapshot is found, and --fix leaves the file unchanged."""
     engine = Engine(folder.parent)
     engine.run("SAVE")
     engine.die()
@@ -231,7 +235,7 @@ def test_paths_that_cannot_be_checked(arguments, tmp_path, monkeypatch):
 
 
 def test_the_command_line(folder):
-    """The command of the engine's command line has the same output and exit status."""
+    """``python -m engine check`` prints the result and exits with the status of the check."""
     done = servers.run_engine("check", str(folder))
     assert (done.returncode, "keys: intact" in done.stdout) == (0, True)
     (folder / INCREMENT).write_bytes(b"*")

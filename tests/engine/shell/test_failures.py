@@ -70,7 +70,7 @@ def end_of(client: Connection) -> list[object]:
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
-    """The client gets an error, the engine exits with its own status, and the log has the commands before."""
+    """The client gets an error, the engine exits with status 70, and the log has the commands before the failure."""
     with engine(tmp_path, "--appendfsync", policy, faults={"mset": 4, "set": 1}) as server:
         with Connection(server) as client, Connection(server) as other:
             assert other.run("RPUSH", "list", "a", "b") == 2
@@ -136,7 +136,7 @@ def test_a_woken_command_that_fails_stops_the_engine(tmp_path):
 
 
 def test_an_unexpected_error_in_the_replay_stops_the_start(tmp_path):
-    """An unexpected error in the replay of the log stops the start with file and position, and nothing is lost."""
+    """An unexpected error in the replay stops the start, names the file and the position, and leaves the log intact."""
     with engine(tmp_path) as server, Connection(server) as client:
         for words in (("SET", "one", "1"), ("MSET", "a", "1", "FAULT", "2"), ("SET", "after", "1")):
             assert client.run(*words) == b"OK"

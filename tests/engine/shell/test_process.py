@@ -32,7 +32,7 @@ def test_a_signal_stops_the_engine(number: int) -> None:
 
 
 def test_a_moved_log_file_is_created_again(tmp_path: Path) -> None:
-    """Log lines go to a new file after the old one was moved, before and after SIGHUP, and clients continue."""
+    """Each time the log file is moved and SIGHUP arrives, lines go to a new file, and clients stay connected."""
     log = tmp_path / "engine.log"
     with servers.engine("--logfile", str(log)) as engine, Connection(engine) as client:
         for number in range(2):
@@ -61,7 +61,7 @@ PUSH = b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n"
 
 
 def _loading(directory: Path, commands: int, *words: str) -> subprocess.Popen[bytes]:
-    """Start an engine on a log of this many commands, and return while it loads them."""
+    """Start an engine on a log of this many commands, and return its process while it loads them."""
     (directory / "appendonly.aof").write_bytes(PUSH * commands)
     command = [sys.executable, "-m", "engine", "--port", "0", "--dir", str(directory), "--appendonly", "yes", *words]
     process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
@@ -86,7 +86,7 @@ def test_sighup_is_ignored_during_imports() -> None:
 
 
 def test_sighup_during_loading_changes_nothing(tmp_path: Path) -> None:
-    """The engine loads all its data and accepts clients, however many signals arrive meanwhile."""
+    """An engine that receives SIGHUP while it loads its data still loads all of it and then accepts clients."""
     process = _loading(tmp_path, 100_000)
     try:
         assert process.stdout is not None

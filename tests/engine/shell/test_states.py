@@ -38,7 +38,7 @@ each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), M
 
 
 def paths(table: Table, first: Any) -> dict[Any, list[Any]]:
-    """Return for each state reachable from the first one the events that lead there."""
+    """Return, for each state that can be reached from the first state, the events that lead there."""
     found: dict[Any, list[Any]] = {first: []}
     new = [first]
     while new:

@@ -17,7 +17,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_users_are_loaded_from_and_saved_to_a_file(directory: Path) -> None:
-    """aclfile is read at startup; SAVE replaces it, LOAD applies it completely or not at all."""
+    """aclfile is read at startup; ACL SAVE replaces it, and ACL LOAD applies it completely or not at all."""
     file = directory / "users.acl"
     file.write_text("# ours\nuser alice on >pw ~a* +@all\n")
     with servers.engine("--aclfile", str(file)) as engine, Connection(engine) as admin, Connection(engine) as client:
@@ -41,7 +41,7 @@ def test_users_are_loaded_from_and_saved_to_a_file(directory: Path) -> None:
 
 
 def test_users_can_be_in_the_configuration(directory: Path) -> None:
-    """user lines are accepted in a file and as flags; CONFIG REWRITE writes the current users."""
+    """user lines are accepted in a configuration file and as flags; CONFIG REWRITE writes the current users."""
     file = directory / "engine.conf"
     file.write_text("# mine\nuser default on nopass ~* +@all -flushdb\nuser a on >pw ( +get ~a )\ntimeout 9\n")
     with servers.engine("--user", "b", "off", config_file=str(file)) as engine, Connection(engine) as client:

@@ -16,8 +16,9 @@ def events(client: Connection) -> dict[bytes, int]:
 
 
 def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
-    """An iteration above the threshold is logged with its commands, without arguments, although none of them is above
-    it.
+    """An iteration longer than the threshold is logged with its commands and without their arguments.
+
+    It is logged even if each of its commands is shorter than the threshold.
     """
     with (
         servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,

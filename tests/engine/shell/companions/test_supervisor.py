@@ -47,7 +47,7 @@ class Received:
         return [(int(line.split(" ", 1)[0]), json.loads(line.split(" ", 1)[1])) for line in lines]
 
     def wait_for(self, options: dict[str, str], *but: int) -> int:
-        """Return the ID of the last process with these settings, once there is one that is not in ``but``."""
+        """Wait until the last process has these settings and an ID that is not in ``but``; return its ID."""
 
         def found() -> int:
             pid, received = (self.all() or [(0, {})])[-1]
@@ -84,7 +84,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_a_companion_runs_while_its_port_is_set(tmp_path: Path) -> None:
-    """CONFIG SET starts, restarts and stops a companion; it receives the directives' connection options and login."""
+    """CONFIG SET of its directives starts, restarts and stops a companion, which receives the current login."""
     config = Config()
     with _supervised(config, tmp_path / "received") as received:
         assert received.all() == []
@@ -103,7 +103,10 @@ def test_a_companion_runs_while_its_port_is_set(tmp_path: Path) -> None:
 def test_a_companion_that_exits_is_started_again_after_a_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has the companion's lines without control characters and its exit status, but not its password."""
+    """A companion that exits is started again after a growing delay.
+
+    The log has its exit status and its output without control characters, but not its password.
+    """
     monkeypatch.setattr(supervisor, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()

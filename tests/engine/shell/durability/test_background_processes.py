@@ -25,7 +25,7 @@ def together(client: Client, *lines: str) -> list[Any]:
 
 @pytest.mark.parametrize("flags", [(), ALWAYS], ids=["snapshot", "log"])
 def test_a_background_save_does_not_delay_shutdown(tmp_path, flags):
-    """BGSAVE and SHUTDOWN SAVE together: the process exits with status 0, and the snapshot has everything."""
+    """SHUTDOWN SAVE during a BGSAVE exits with status 0, and the snapshot has all entries."""
     with life(tmp_path, *flags) as (running, client):
         client.send_lines("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
         assert running.process.wait(DEADLINE) == 0

@@ -1,4 +1,4 @@
-"""A full disk that has room again, with an engine in a separate process and a limit for the size of files.
+"""An engine on a disk that is full and later has room again. A limit on the size of files replaces the full disk.
 
 The kernel accepts the bytes that fit and rejects the rest, as with a full disk.
 """
@@ -35,7 +35,7 @@ class Writer:
         self.acknowledged: list[bytes] = []
 
     def add(self) -> Any:
-        """Return the reply to one more entry; None if the connection was closed without one."""
+        """Add one more entry; return the reply, or None if the connection was closed without a reply."""
         self._number += 1
         try:
             reply = self._client(f"XADD s {self._number}-0 field {os.urandom(50).hex()}")

@@ -78,7 +78,7 @@ def check(name: str, tool: str, path: Path) -> str:
 
 
 def engine_on(directory: Path, name: str, **settings: str) -> Engine:
-    """Yield an engine that writes files for this server."""
+    """Return an engine that writes files for this server."""
     more = {"appendonly": "no", **settings}
     return Engine(directory, now_us=int(time.time()) * 10**6, rdb_version=version_of(name), **more)
 

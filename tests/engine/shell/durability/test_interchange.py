@@ -36,7 +36,7 @@ def _needs_redis() -> None:
 
 @contextmanager
 def redis_on(directory: Path, *flags: str) -> Iterator[Callable[..., Any]]:
-    """A redis-server with its append-only file in ``directory``."""
+    """Yield a function that runs commands on a redis-server whose append-only file is in ``directory``."""
     with (
         servers.redis("--dir", str(directory), "--appendonly", "yes", *RESP, *flags) as running,
         Connection(running) as client,
@@ -244,7 +244,7 @@ def test_the_engine_loads_an_rdb_base_of_redis(tmp_path):
 
 
 def fill(ask: Any) -> None:
-    """Create keys of every type and size that both servers support."""
+    """Create keys of every type that both servers support, with small and large values."""
     ask("SET", "string", "hello")
     ask("SET", "number", "-12345")
     ask("SET", "repeats", "abcabc" * 500)
@@ -272,9 +272,9 @@ def fill(ask: Any) -> None:
 
 @pytest.mark.parametrize("server_writes", [True, False], ids=["from redis", "to redis"])
 def test_dump_rdb_is_exchanged(tmp_path, server_writes):
-    """The engine starts with a real server's dump.rdb, and a real server with the engine's, which its tool accepts.
+    """The engine loads all keys from a real server's dump.rdb, and a real server loads all keys from the engine's.
 
-    Both have the same keys.
+    redis-check-rdb accepts the engine's file.
     """
     now_us = int(time.time()) * 10**6
     if server_writes:

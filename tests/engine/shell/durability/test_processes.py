@@ -48,7 +48,7 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
 
 
 def test_a_woken_consumer_gets_only_durable_entries(tmp_path):
-    """A blocked consumer gets an entry in the iteration that logged it, and it is still pending after a SIGKILL."""
+    """A blocked consumer gets an entry only when it is durable: after a SIGKILL the entry exists and is pending."""
     with life(tmp_path, *ALWAYS) as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         waiting = Client(running)
@@ -155,7 +155,7 @@ def test_the_log_can_be_switched_on_and_off(tmp_path):
 
 
 def test_reloading_does_not_disturb_blocked_clients(tmp_path):
-    """A consumer that is blocked during DEBUG LOADAOF gets only entries that are added afterwards."""
+    """A consumer that is blocked during DEBUG LOADAOF and RELOAD gets only entries that are added afterwards."""
     with life(tmp_path, *ALWAYS, "--enable-debug-command", "yes") as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         client("XADD s 1-1 f v")

@@ -108,7 +108,7 @@ def test_libraries_outlive_a_start_without_lua(tmp_path, way):
 
 
 def test_a_script_that_is_killed_leaves_no_effects(tmp_path):
-    """SIGKILL during a server's first script, run by EXEC, leaves only the data before."""
+    """If a server is killed during a script in a transaction, nothing of the transaction survives."""
     writes = "redis.call('SET', 'a', 1) redis.call('RPUSH', 'l', 1) while true do end"
     flags = (*ALWAYS, "--busy-reply-threshold", "20")
     with life(tmp_path, *flags) as (running, _), Connection(running) as connection, Connection(running) as other:
@@ -125,7 +125,7 @@ def test_a_script_that_is_killed_leaves_no_effects(tmp_path):
 
 
 def test_replicas_get_libraries_and_effects_of_scripts():
-    """A replica gets libraries with the data, then FUNCTION commands, and the effects of scripts."""
+    """A replica gets libraries in its full synchronisation, and later FUNCTION commands and effects of scripts."""
     with (
         servers.engine() as first,
         servers.engine() as second,

@@ -180,5 +180,5 @@ def loaded(core: Core, now_us: int) -> Core:
 
 
 def errors(reply: Any) -> bool:
-    """Whether a reply is an error."""
+    """Return whether a reply is an error."""
     return isinstance(reply, CommandError)

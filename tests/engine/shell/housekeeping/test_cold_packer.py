@@ -72,8 +72,8 @@ def test_cold_segments_are_packed_and_stay_readable(as_columns):
 def test_segments_read_as_columns_are_packed_as_columns():
     """Entries that only XRANGE reads are packed as frames.
 
-    PS.COLUMNS has the segments that it reads packed again as columns, and all later segments packed as columns. Its
-    replies are the same before and after.
+    After PS.COLUMNS, the segments that it read are packed again as columns, and later segments are packed as columns.
+    XRANGE has the same reply before and after.
     """
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
@@ -108,8 +108,9 @@ def test_segments_read_as_columns_are_packed_as_columns():
 
 @pytest.mark.parametrize("options", [[], [b"BYTES", b"100000000"]], ids=["in pages", "at once"])
 def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options):
-    """One PS.COLUMNS over more segments than may wait unpacked has each of them packed as columns, also in a long
-    reply.
+    """If one PS.COLUMNS reads more segments than may stay unpacked, each of them is packed as columns.
+
+    This holds for a reply in pages and for a reply that is made at once.
     """
     monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1)
     monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1)
@@ -201,8 +202,9 @@ class Hand:
 
 @pytest.mark.parametrize("works", [False, True])
 def test_a_load_at_full_speed_leaves_few_segments_unpacked(monkeypatch, works):
-    """Segments above a limit are packed before their age; if the thread does not work, the command packs
-    them itself.
+    """If too many segments are unpacked, they are packed before they reach stream-cold-age.
+
+    If the thread does not finish, XADD packs them itself.
     """
     monkeypatch.setattr(cold_packer, "_MOST_WAITING", 4)
     monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 8)
@@ -245,7 +247,7 @@ def test_only_segments_above_the_age_are_packed(monkeypatch):
 
 
 class Shelf:
-    """A store that keeps segments in a list; ``room`` is the number of segments after which the disk is full."""
+    """A store that keeps segments in a list; a write of more than ``room`` segments fails as on a full disk."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room = room

@@ -49,7 +49,7 @@ class Machine:
         return self.core.admission.memory_full
 
 
-def test_it_is_the_masters_on_a_replica() -> None:
+def test_a_replica_ignores_maxmemory_by_default() -> None:
     """A replica above its maxmemory replies READONLY to writes, or accepts them if it is writable, as Redis does.
 
     With `replica-ignore-maxmemory no`, and as a master, it rejects them.
@@ -127,7 +127,7 @@ def test_the_limit_can_change() -> None:
 
 
 def test_the_process_has_a_size() -> None:
-    """The process has a size of some megabytes, and returning memory never fails."""
+    """The process has a resident size of more than one megabyte, and returning memory raises no error."""
     give_back()
     assert 1 << 20 < resident() < 1 << 40
 
@@ -142,7 +142,7 @@ def info(client: Connection, name: str) -> int:
 
 @pytest.mark.parametrize("pipeline", [1, 200])
 def test_accepted_entries_are_kept_when_memory_is_full(pipeline: int) -> None:
-    """XADDs are rejected from some point on; accepted entries are kept; XACK and XTRIM work, and DEL frees memory."""
+    """When memory is full, XADD is rejected, accepted entries are kept, XACK and XTRIM work, and DEL frees memory."""
     with servers.engine() as engine, Connection(engine) as client:
         limit = info(client, "used_memory") + (24 << 20)
         client.run("CONFIG", "SET", "maxmemory", str(limit), "stream-cold-compression", "no")

@@ -100,7 +100,7 @@ def test_http_requests_are_disconnected(engine: Running) -> None:
 
 
 def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, engine: Running) -> None:
-    """After a partial command and a reset, the client is not listed and the command did not run."""
+    """A client that resets its connection within a command leaves CLIENT LIST, and the command does not run."""
     with Connection(engine) as victim:
         number = victim.run("CLIENT", "ID")
         victim.socket.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc")
@@ -110,13 +110,13 @@ def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, en
 
 
 def _info_has(client: socket.socket, line: bytes) -> bool:
-    """Whether INFO clients contains the line."""
+    """Return whether INFO clients contains the line."""
     client.sendall(b"INFO clients\r\n")
     return line in client.recv(10_000)
 
 
 def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An unexpected exception in a read command returns an internal error, and the server continues."""
+    """An unexpected exception in a read command is logged; its client gets an error, and the server continues."""
     directory = tmp_path_factory.mktemp("broken")
     program = directory / "broken.py"
     program.write_text(
@@ -327,7 +327,7 @@ def test_a_client_must_log_in_if_there_is_a_password() -> None:
 
 
 def test_a_client_without_login_that_does_not_read_is_disconnected() -> None:
-    """Few replies wait for a client before AUTH, however many requests it sends."""
+    """A client that sends commands before AUTH and reads no replies is disconnected."""
     with servers.engine("--requirepass", "secret") as engine, Connection(engine) as client:
         client.socket.settimeout(60)
 
@@ -340,7 +340,7 @@ def test_a_client_without_login_that_does_not_read_is_disconnected() -> None:
 
 
 def test_a_request_above_its_limit_is_rejected() -> None:
-    """client-query-buffer-limit bounds the memory for the input of one client."""
+    """A request longer than client-query-buffer-limit disconnects its client, and other clients are served."""
     with servers.engine("--client-query-buffer-limit", "1mb") as engine, Connection(engine) as client:
         with Connection(engine) as greedy:
             greedy.socket.sendall(b"*1000000\r\n")

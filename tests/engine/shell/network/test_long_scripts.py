@@ -46,7 +46,7 @@ def text(reply: Any) -> str:
 
 
 def test_other_clients_are_rejected_until_a_script_is_killed(caller: Connection, other: Connection) -> None:
-    """All but a few commands are rejected; SCRIPT KILL stops the script, and its caller gets an error."""
+    """During a slow script most commands are rejected; SCRIPT KILL stops it, and its caller gets an error."""
     caller.send("EVAL", FOREVER, 0)
     wait_until_busy(other)
     assert text(other.run("GET", "a")) == BUSY
@@ -148,7 +148,7 @@ def test_a_disconnected_client_s_script_can_be_killed(engine: servers.Running, o
 
 
 def test_expiry_and_timeouts_wait_for_the_script(engine: servers.Running, caller: Connection) -> None:
-    """A key that expires during a script exists until its end, and a blocked client times out after it."""
+    """A key that is due during a script exists until the script ends; a blocked client still times out afterwards."""
     with Connection(engine) as waiter:
         caller.run("SET", "e", "1", "PX", "600")
         waiter.send("BLPOP", "nothing", "0.9")

@@ -1,4 +1,4 @@
-"""Pipelines of XADD over TCP: cut into any pieces, they get the replies of the single commands."""
+"""Pipelines of XADD over TCP: the replies do not depend on how the bytes are cut into packets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_replies_do_not_depend_on_the_pieces(server, seed):
-    """A pipeline with transactions and errors in it gets the same replies in one piece and in random pieces."""
+    """A pipeline with a transaction and an error gets the same replies in random pieces as one command at a time."""
     chance = random.Random(seed)
     data = b"".join(commands()) + encoded(b"XLEN", b"s0") + encoded(b"XRANGE", b"s1", b"-", b"+")
     expected = None

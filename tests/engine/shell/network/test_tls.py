@@ -364,7 +364,10 @@ def test_the_common_name_of_a_certificate_is_the_user(
 def test_a_certificate_without_an_enabled_user_is_reported(
     certified: tuple[redis_py.Redis, int], certificates: Path
 ) -> None:
-    """The client stays the default user; ACL LOG and INFO count attempts as a missing and as a disabled user."""
+    """A client whose certificate names a missing or disabled user stays the default user.
+
+    ACL LOG and INFO count both attempts.
+    """
     plain, port = certified
     with_certificate = context(certificates, "client")
     assert ask(port, with_certificate, "ACL", "WHOAMI") == b"default"

@@ -40,7 +40,7 @@ class Socket:
         self.waiting = 0
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Do nothing: these methods are not used here."""
+        """Do nothing: these limits do not affect the tests."""
 
     def get_extra_info(self, name: str) -> Any:
         return None

@@ -16,7 +16,7 @@ from engine.shell.observation.log_lines import LOG, start_logging
 
 @pytest.fixture
 def config(tmp_path: Path) -> Iterator[Config]:
-    """Return a configuration whose log goes to a file during the test."""
+    """Yield a configuration whose log goes to a file, and restore the logger after the test."""
     level, propagate, handlers = LOG.level, LOG.propagate, list(LOG.handlers)
     made = Config()
     made.put("logfile", str(tmp_path / "log").encode())

@@ -11,6 +11,6 @@ from tests.servers.sentinels import Member, members
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Member]]:
-    """Return two engines and a real server; at the start of a test none of them is a replica."""
+    """Yield two engines and a real server by name; an earlier test may have left one of them as a replica."""
     with members("engine", "engine", "redis") as (engine, other, real):
         yield {"engine": engine, "other engine": other, "redis": real}

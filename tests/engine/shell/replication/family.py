@@ -32,7 +32,7 @@ def wait_until_up(replica: redis.Redis) -> None:
 
 
 def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
-    """Wait until the replica has applied all commands of the master; return whether it has."""
+    """Wait until the replica has applied all commands of the master."""
 
     def level() -> bool:
         state = replication(replica)

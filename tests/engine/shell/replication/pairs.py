@@ -21,7 +21,7 @@ def info(client: Connection, section: str = "replication") -> dict[str, str]:
 
 
 def is_up(replica: Connection) -> bool:
-    """Whether a replica is connected to its master."""
+    """Return whether a replica is connected to its master."""
     return info(replica).get("master_link_status") == "up"
 
 

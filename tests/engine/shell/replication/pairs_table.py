@@ -1,8 +1,7 @@
-"""`python -m tests.engine.shell.replication.pairs_table [--write]`: which server can follow which, tested on real
-pairs.
+"""`python -m tests.engine.shell.replication.pairs_table [--write]`: a test of which servers can follow which.
 
-Each server is the master of each other: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
-unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the
+Each server is tried as the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers`
+has unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the
 replica. After each of them the data is compared: every type and encoding that both servers support, with fields that
 expire and function libraries, and the effects of scripts and functions. The script prints the pairs that fail, and with
 `--write` puts them into docs/operations/replication.md.
@@ -34,12 +33,12 @@ PART = Part(
 _PATIENCE = 12.0
 _LIBRARY = """#!lua name=l%d
 redis.register_function('f%d', function(keys) return redis.call('SET', keys[1], 'v') end)"""
-#: Commands that replicate the effects of scripts instead of the scripts.
+#: A script, which is replicated as its effects.
 _SCRIPT = """redis.call('ZADD', KEYS[1], ARGV[1], 'by-' .. ARGV[1])
 redis.call('HSET', KEYS[2], 'f' .. ARGV[1], redis.call('TIME')[1])
 redis.call("XADD", "stream by scripts", "*", "f", ARGV[1])
 return 2"""
-#: Log lines of servers when a synchronisation is impossible.
+#: Text in a replica's log when a synchronisation is impossible, and the reason that the table shows.
 _REASONS = {
     "Can't handle RDB format version": "RDB too new",
     "Wrong signature trying to load DB": "RDB of another kind",
@@ -63,8 +62,9 @@ def main() -> None:
 
 
 def summary(found: Mapping[tuple[str, str], str]) -> str:
-    """Return the servers, and a list of the masters that some servers cannot follow; `found` has the
-    results of `seen`.
+    """Return a list of the servers, and of the masters that some servers cannot follow.
+
+    `found` has the result of `seen` for each pair of master and replica.
     """
     kinds = list(dict.fromkeys(master for master, _ in found))
     failed: dict[tuple[str, str], list[str]] = {}
@@ -79,7 +79,7 @@ def summary(found: Mapping[tuple[str, str], str]) -> str:
 
 
 def servers() -> dict[str, str]:
-    """Yield the servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
+    """Return the servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
     peers = Peers(PEERS_DIR)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}
@@ -109,7 +109,7 @@ def seen(master_kind: str, replica_kind: str) -> str:
 
 
 def reason(replica: Member) -> str:
-    """Return the known reason in the replica's log why it does not follow, if there is one."""
+    """Return the reason that the replica's log shows for not following, or an empty text."""
     text = replica.output.read_text(errors="replace")
     return next((words for known, words in _REASONS.items() if known in text), "")
 

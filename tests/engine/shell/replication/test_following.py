@@ -40,7 +40,7 @@ class Master:
         self.port: int = listener.getsockname()[1]
 
     def accept(self) -> None:
-        """Accept a replica, up to PSYNC."""
+        """Accept a replica's connection, and reply to its commands before PSYNC."""
         self.link, _ = self._listener.accept()
         self.link.settimeout(20)
         self.until(b"PING\r\n")
@@ -74,10 +74,10 @@ def master() -> Iterator[Master]:
 FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"
 
 
-def test_replies_while_data_arrives_and_is_loaded(replica, master):
-    """While data arrives the old data is served; while it is loaded commands get LOADING, and INFO reports progress.
+def test_replies_while_data_arrives(replica, master):
+    """While data arrives, INFO reports progress, and the old data is served if replica-serve-stale-data is yes.
 
-    A lost link leaves nothing half loaded.
+    After a lost link the old data is still there.
     """
     replica.set("old", "1")
     follow(replica, master.port)
@@ -111,7 +111,7 @@ def test_a_damaged_file_is_requested_again(replica, master):
 
 
 def test_a_silent_master_is_disconnected(replica, master):
-    """After repl-timeout without any bytes the link is closed, in the handshake and later."""
+    """If the master sends nothing for repl-timeout after PSYNC, the replica closes the link."""
     replica.config_set("repl-timeout", 1)
     follow(replica, master.port)
     master.accept()
@@ -162,10 +162,8 @@ def test_a_link_over_tls(replica):
         replica.config_set("tls-replication", "no")
 
 
-def test_a_restarted_replica_follows_again(tmp_path):
-    """CONFIG REWRITE keeps the master; a restart with that file follows it and continues from the
-    replica's own data.
-    """
+def test_config_rewrite_stores_the_master(tmp_path):
+    """CONFIG REWRITE writes the master's address to the file, and removes it after REPLICAOF NO ONE."""
     file = tmp_path / "engine.conf"
     file.write_text("save ''\n")
     with servers.engine(config_file=str(file)) as running, client_of(running) as client:

@@ -68,7 +68,7 @@ def test_no_bytes_are_kept_before_keep():
 
 @pytest.mark.parametrize("end", [History.release, History.renew])
 def test_a_gap_changes_the_id(end):
-    """A history whose bytes were dropped, or whose data was replaced, covers no replica of the previous ID."""
+    """A history whose bytes were dropped, or whose data was replaced, covers no offset of the previous ID."""
     history = fed(new_history(), b"x" * 40)
     before = history.id
     end(history)

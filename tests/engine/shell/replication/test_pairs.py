@@ -60,7 +60,7 @@ def replica(engine, master):
 
 
 def fill(master: redis_py.Redis) -> None:
-    """Create data of every type, with groups that have read."""
+    """Create data of every type, with a group that has read some entries."""
     pipe = master.pipeline()
     for number in range(300):
         pipe.xadd("s", {"number": number, "text": "x" * (number % 50)})
@@ -118,7 +118,7 @@ def test_a_link_broken_at_any_byte_recovers(master, replica):
 
 
 def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
-    """Cut the link at a byte while the master is written to."""
+    """Write to the master until the link is cut, after ``position`` more bytes."""
     between.cut_after(position)
     number = 0
 
@@ -136,8 +136,9 @@ def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
 
 
 def test_a_command_that_the_engine_lacks_stops_replication(master, replica):
-    """If the engine lacks a command, the replica stops, INFO has the reason, and only a new full
-    synchronisation helps.
+    """A command that the engine lacks stops replication, and INFO has the reason.
+
+    With load-unknown skip, replication starts again, and INFO counts such commands instead.
     """
     port = port_of(master)
     master.set("a", "1")

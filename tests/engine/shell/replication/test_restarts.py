@@ -22,7 +22,7 @@ def syncs(master: Member) -> tuple[object, object]:
 
 
 def written(master: Member, value: str) -> None:
-    """Write something in another database than the first one."""
+    """Set ``k`` to ``value`` in database 2."""
     with master.client() as client, client.pipeline() as pipe:
         pipe.execute_command("SELECT", 2)
         pipe.set("k", value)
@@ -66,7 +66,7 @@ def test_restarted_engines_continue_in_the_history():
 @pytest.mark.redis
 @pytest.mark.parametrize("kinds", ["redis engine", "engine redis"])
 def test_the_other_program_continues_from_the_file(kinds):
-    """A file that a replica writes at its end is loaded by the other program, which requests the stream after it."""
+    """A snapshot that a replica writes at shutdown is loaded by the other program, which requests the rest."""
     first, second = kinds.split()
     with members("engine", first, second, flags=("--save", "3600 1")) as (master, replica, other):
         replica.run("REPLICAOF", "127.0.0.1", master.port)

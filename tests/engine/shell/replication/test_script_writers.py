@@ -46,7 +46,7 @@ class Writer(threading.Thread):
 
 @pytest.mark.redis
 def test_a_failover_under_script_writers_completes_and_loses_nothing() -> None:
-    """EVAL, EVALSHA, FCALL and EVAL in MULTI wait for FAILOVER; each acknowledged write is on the new master."""
+    """FAILOVER succeeds during EVAL, EVALSHA, FCALL and MULTI; the new master has each acknowledged write."""
     with (
         servers.engine() as first,
         servers.engine() as second,

@@ -20,7 +20,7 @@ from tests.engine.shell.durability.background.walks import (
 @walks(line="SHUTDOWN")
 @pytest.mark.parametrize("line", ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW FORCE"])
 def test_the_final_snapshot_replaces_one_in_progress(tmp_path, line):
-    """SHUTDOWN during BGSAVE discards the older background image and writes the final one."""
+    """SHUTDOWN during BGSAVE discards the snapshot in progress and writes a final one with all data."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"

@@ -1,4 +1,4 @@
-"""The tests of this folder, which control threads, clocks and the disk, together make every transition."""
+"""The tests of this folder, which control threads, clocks and the disk, make all transitions of all state machines."""
 
 from __future__ import annotations
 

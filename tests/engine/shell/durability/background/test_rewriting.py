@@ -36,7 +36,7 @@ def test_a_rewrite_that_cannot_start(tmp_path):
 
 @walks()
 def test_a_rewrite_fails_in_its_thread(tmp_path):
-    """The log continues in its new increment, and the next rewrite makes one base of everything."""
+    """After a failed rewrite the log continues in its new increment, and the next rewrite puts all data into a base."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGREWRITEAOF")

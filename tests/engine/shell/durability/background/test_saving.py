@@ -17,8 +17,9 @@ from tests.faults.disk import Crash
 
 @walks()
 def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
-    """A scheduled save starts when the other file has been written, and so does a rewrite; a second request changes
-    nothing.
+    """A save that is scheduled during a rewrite starts after the rewrite, and a rewrite starts after a save.
+
+    Requesting a scheduled save or rewrite again changes nothing.
     """
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
@@ -75,7 +76,10 @@ def test_saves_and_rewrites_of_a_transaction_begin_after_it(tmp_path):
 
 
 def test_a_save_that_is_reported_as_started_is_running(tmp_path):
-    """BGSAVE starts before an automatic rewrite: clients that poll rdb_bgsave_in_progress take 0 for its end."""
+    """A BGSAVE that replies that it has started is in progress, even if an automatic rewrite is due.
+
+    Clients that poll rdb_bgsave_in_progress would take 0 for the end of the save.
+    """
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"

@@ -41,7 +41,7 @@ def without_log(directory: Path, *, at_once: bool = False, **settings: str) -> E
 
 
 def restarted(engine: Engine, **settings: str) -> Engine:
-    """Return a new engine on the same directory, after a kill unless the first one was closed."""
+    """Kill the engine if it is not closed, and return a new engine on the same directory."""
     engine.die()
     return life_of(engine.directory, **settings)
 

@@ -61,7 +61,7 @@ def test_a_flipped_bit_is_damage_and_not_a_torn_end(blocks, data):
 
 
 def test_a_missing_first_block_is_damage():
-    """A file without its first block is rejected, because its blocks are not at their places."""
+    """A file without its first block is rejected, because the head of a block depends on its offset in the file."""
     blocks = [b"one", b"another", b"one"]
     whole = file_of(blocks)
     first = len(file_of(blocks[:1]))
@@ -70,7 +70,7 @@ def test_a_missing_first_block_is_damage():
 
 
 def test_commands_without_blocks_are_left_to_the_parser():
-    """Commands without a head are one unverified piece up to the end; timestamps between commands are skipped."""
+    """Commands without block heads are one unverified piece; a timestamp before them is skipped; the rest is damage."""
     commands = encode([b"SET", b"k", b"v"])
     found = list(pieces(memoryview(b"#TS:1700000000\r\n" + file_of([])[:0] + commands)))
     assert [(piece.start, piece.proven) for piece in found] == [(16, False)]

@@ -20,7 +20,7 @@ POSITIONS = st.builds(
 
 @given(POSITIONS, st.integers(0, 1 << 40))
 def test_a_position_is_restored(position, offset):
-    """A position is restored from the fields of an RDB file, a snapshot's header and a line of a log."""
+    """A position is restored from the fields of an RDB file and from a snapshot's header; its line has a fixed size."""
     assert from_about(position.about) == position
     assert from_packed(position.packed) == position
     assert len(position.line(offset)) == LINE_SIZE
@@ -51,7 +51,7 @@ def test_invalid_fields_are_no_position(about):
 
 @given(POSITIONS, st.integers(0, LINE_SIZE - 1), st.data())
 def test_a_position_in_a_log(position, at, data):
-    """Readers skip the line, also between blocks; a partial line is torn; a changed or misplaced line is ignored."""
+    """Readers of blocks skip a line with a position; a partial line is torn; a changed or moved line is no position."""
     block = head(0, b"*1\r\n") + b"*1\r\n"
     file = block + position.line(len(block))
     longer = file + head(len(file), b"*2\r\n") + b"*2\r\n"

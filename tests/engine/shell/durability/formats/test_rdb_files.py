@@ -130,7 +130,10 @@ def test_info_counts_the_loaded_keys(tmp_path):
 
 @pytest.mark.parametrize("save_format", ["rdb", "psb"])
 def test_a_file_has_its_position_in_the_history(tmp_path, save_format):
-    """The next start continues the history. Expired keys are kept: the master may have extended their time."""
+    """A start restores the replication position of the file, and keeps expired keys.
+
+    The master may have extended their deadlines.
+    """
     engine = Engine(tmp_path, **SETTINGS, save_format=save_format)
     position = Position(b"a" * 40, 5, 3)
     engine.durability.set_position_source(lambda: position)

@@ -140,7 +140,7 @@ def test_sealed_segments_are_not_copied(tmp_path):
 
 @pytest.mark.parametrize("suffix", [OWN_SUFFIX, RESP_SUFFIX])
 def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
-    """A snapshot or a base of the log in either format calls the pause function after each key."""
+    """Writing a base of the log in either format calls the pause function at least once per key."""
     core = new_core()
     session = core.open_session(NOW_US)
     for number in range(50):

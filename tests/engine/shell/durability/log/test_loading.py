@@ -89,7 +89,7 @@ def without_vanished(found):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**9))
 def test_exported_commands_restore_the_data(seed):
-    """Replaying the commands of a base in Redis's form on an empty core gives the data of the original core."""
+    """Replaying the commands of a base in Redis's format on an empty core gives the data of the original core."""
     with small_segments():
         core = driven(seed)
         core.expire_due(core.changes.now_us)
@@ -280,9 +280,9 @@ def test_debug_reload_and_loadaof_restore_the_data(tmp_path):
 
 @pytest.mark.parametrize("proven", [True, False])
 def test_a_value_that_looks_like_a_position_is_ignored(tmp_path, proven):
-    """A value at the end of the log that looks like the line with a position is no position.
+    """A value at the end of the log that looks like a line with a replication position is not read as a position.
 
-    The line itself is used, in a log of Redis too.
+    A real line is. Both hold in a log of blocks, and in a log of single commands as Redis writes it.
     """
     file = tmp_path / "appendonlydir" / INCREMENT
     engine = Engine(tmp_path)
@@ -416,7 +416,7 @@ def test_a_crash_between_any_two_steps_of_the_upgrade_loses_nothing(tmp_path, po
 
 
 def test_an_old_log_next_to_a_damaged_manifest_is_not_moved(tmp_path):
-    """The damage is reported, and nothing is moved."""
+    """If the manifest is damaged, the start fails, and the single file of Redis 6 is not moved."""
     filled(tmp_path).die()
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     path = tmp_path / "appendonlydir" / "appendonly.aof.manifest"

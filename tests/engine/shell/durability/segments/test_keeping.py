@@ -71,7 +71,10 @@ READING = [
 
 @pytest.mark.parametrize("line", READING)
 def test_damage_is_an_error_of_the_command_that_reads_it(tmp_path, line):
-    """The error names file, offset and stream; other data can be read and changed; the log has all changes."""
+    """A command that reads a damaged segment gets an error with file, offset and stream.
+
+    Other data can be read and changed, and the log has all changes.
+    """
     engine = filled(tmp_path)
     path, offset = damage(engine, 2)
     reply = engine.run(line)
@@ -147,7 +150,7 @@ def test_images_share_unchanged_segments(tmp_path):
 
 
 def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
-    """Segments are stored while the log is replayed, so that few sealed segments wait in memory at its end.
+    """Segments are stored while the log is replayed, so that few sealed segments are in memory after the replay.
 
     With a full disk all of them stay in memory.
     """
@@ -326,7 +329,7 @@ def test_compaction_pauses_while_the_disk_is_full(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_reported(tmp_path):
-    """INFO reports files, bytes and failures; a base that refers to data possibly not on disk is rejected."""
+    """INFO reports the number and bytes of segment files, and a failed write until the next successful write."""
     engine = filled(tmp_path)
     info = engine.info()
     assert info["engine_segment_files"] == 1

@@ -13,7 +13,7 @@ FLAGS = ("--appendonly", "yes", "--stream-storage", "disk", "--repl-diskless-syn
 
 @long_only
 def test_a_replica_has_the_stored_segments_of_its_master(tmp_path: Path) -> None:
-    """The replica gets all entries, stores them itself, and follows; the master keeps no files for it."""
+    """The replica gets all entries, stores segments on its own disk, and follows later changes."""
     folders = [tmp_path / name for name in ("master", "replica")]
     for folder in folders:
         folder.mkdir()

@@ -1,4 +1,7 @@
-"""Segment files: written records can be read, damage is found, and unreferenced files are deleted."""
+"""Segment files: written records can be read, damage is found, and unreferenced files are deleted.
+
+A document is a file that refers to records in segment files: a snapshot or a base of the log.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +148,7 @@ def test_a_file_with_mostly_dead_records_is_emptied(tmp_path):
 
 @pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
 def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dead_of_ten, emptied):
-    """If no file is mostly dead but over a quarter of all bytes is, the worst files are emptied until less is."""
+    """If over a quarter of all bytes is dead but no file is mostly dead, files are emptied until a quarter is left."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(60)]
     files._leave_file()
@@ -193,7 +196,7 @@ def test_a_full_disk_pauses_compaction(tmp_path):
 
 
 def test_a_deleted_file_is_written_again(tmp_path):
-    """No document may refer to a missing file: its content is still readable, and is written to another file."""
+    """The content of a deleted file is still readable, and is written to another file before documents refer to it."""
     files = segment_files(tmp_path)
     body = stored(files, 1)
     files.sync()
@@ -209,7 +212,7 @@ def test_a_deleted_file_is_written_again(tmp_path):
 
 
 def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
-    """Readable records are rewritten once; the others are reported as long as they are referenced."""
+    """The readable records of a truncated file are moved; syncing fails while streams refer to the other records."""
     files = segment_files(tmp_path)
     bodies = [stored(files, 1), stored(files, 2)]
     file, offset = bodies[1].place.location
@@ -231,10 +234,7 @@ def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
 
 
 def test_few_files_are_open(tmp_path, monkeypatch):
-    """A full file is synced and closed, and only the last few files that were read stay open.
-
-    Each file is readable again when its turn comes.
-    """
+    """Only the few files that were read last stay open, and all files can be read again."""
     monkeypatch.setattr(segment_file, "MOST_OPEN", 3)
     opened = len(list(Path("/proc/self/fd").iterdir()))
     files = segment_files(tmp_path, file_size=1)
@@ -250,7 +250,7 @@ def test_few_files_are_open(tmp_path, monkeypatch):
 
 
 def test_a_full_file_that_cannot_be_synced_is_rewritten(tmp_path):
-    """A failed fsync of a full file has the same effect as a failed fsync of the current file."""
+    """If the fsync of a full file fails, its records are written to another file before documents refer to them."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=1)
     first = stored(files, 1)
@@ -304,7 +304,7 @@ def test_a_full_disk_leaves_the_file_unchanged(tmp_path):
 
 
 def test_nothing_is_written_after_closing(tmp_path):
-    """A late thread writes nothing to a directory that may belong to another engine by then."""
+    """A write after closing fails and leaves the directory unchanged, because another engine may own it by then."""
     files = segment_files(tmp_path)
     stored(files, 1)
     files.close()

@@ -108,7 +108,7 @@ def test_memory_is_freed_when_clients_leave():
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
 @pytest.mark.parametrize("policy", ["no", "always"])
 def test_replies_are_not_made_before_they_are_read(policy):
-    """Sixteen pipelined and unread reads of ten megabytes each take the memory of only a few of them."""
+    """Sixteen pipelined reads of ten megabytes each, whose replies are not read, take the memory of a few replies."""
     flags = () if policy == "no" else ("--appendonly", "yes", "--appendfsync", "always")
     with servers.engine(*flags) as server, Client(server) as client:
         for _ in range(10):
@@ -129,9 +129,9 @@ def test_replies_are_not_made_before_they_are_read(policy):
 
 
 def test_a_reply_above_the_hard_limit_disconnects_its_client():
-    """A value longer than client-output-buffer-limit allows disconnects its client, as in Redis.
+    """GET of a value longer than client-output-buffer-limit disconnects the client, as in Redis.
 
-    A long list does so too in Redis; the engine makes it in pieces, so the whole reply never waits.
+    LRANGE of a longer list does not disconnect a client of the engine, which makes the reply in pieces.
     """
     for server_of in (servers.engine, servers.redis):
         with (
@@ -157,8 +157,9 @@ def evicted(client: Client) -> int:
 
 
 def test_the_largest_clients_are_disconnected_above_maxmemory_clients() -> None:
-    """With a limit of 8 MB, two clients that queue 3 MB in MULTI are disconnected, and one with 6 MB and NO-EVICT is
-    not.
+    """With a limit of 8 MB, two clients that queue 3 MB each in MULTI are disconnected.
+
+    A client that queues 6 MB and has CLIENT NO-EVICT on is not.
     """
     with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
         large = [Client(engine) for _ in range(3)]

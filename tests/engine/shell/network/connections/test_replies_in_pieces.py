@@ -172,7 +172,7 @@ XDEL = b"XDEL s " + b" ".join(b"%d-1" % number for number in range(1, 41)) + b"\
 
 
 def test_other_clients_are_served_between_two_steps(many_ids):
-    """Each iteration deletes some entries, another client sees how many are left, and the reply counts all."""
+    """Each iteration deletes some entries, another client sees how many are left, and the reply has the total."""
     first, reader = many_ids.client()
     second, other = many_ids.client()
     effects: list[Any] = []
@@ -220,7 +220,7 @@ def test_nothing_is_read_while_a_command_runs_in_steps(many_ids):
 
 
 def test_a_command_in_steps_is_completed_after_its_client_has_disconnected(many_ids):
-    """A client that closes its connection leaves no half-done command."""
+    """A command that runs in steps is completed even if its client disconnects."""
     first, _ = many_ids.client()
     second, other = many_ids.client()
     first.data_received(XDEL)

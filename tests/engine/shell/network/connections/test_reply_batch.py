@@ -121,7 +121,7 @@ def test_many_clients_get_their_replies_at_the_end():
 
 
 def test_long_replies_do_not_wait():
-    """Long replies are sent at once, and so are many short ones together, after everything before them."""
+    """With many clients a long reply is still sent at once, and shorter ones together when they are long enough."""
 
     def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         crowd(batch)
@@ -147,7 +147,7 @@ def test_waiting_replies_are_sent_before_the_connection_closes():
 
 
 def test_with_many_clients_an_iteration_is_settled_once():
-    """If replies wait for the end of the iteration, their effects are settled once, there."""
+    """If replies wait for the end of the iteration, their effects are settled once, at that end."""
     settled: list[bool] = []
 
     def settle() -> bool:

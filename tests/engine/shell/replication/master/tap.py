@@ -1,4 +1,4 @@
-"""A scripted replica that sends what a replica sends and stores every byte from the master."""
+"""A scripted replica: the test sends its messages and reads every byte from the master."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tap:
                 return line.strip()
 
     def full(self) -> tuple[str, int]:
-        """Read the reply +FULLRESYNC; return the history's ID and the offset at the file."""
+        """Read the reply +FULLRESYNC; return the history's ID and the replication offset of the file."""
         word, history_id, offset = self.line().split()
         assert word == b"+FULLRESYNC"
         return history_id.decode(), int(offset)

@@ -114,7 +114,7 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
 async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
     """If the file cannot be written, its replicas are disconnected and the file is removed.
 
-    An engine's next attempt, and a replica that supports diskless transfers, do not use the disk.
+    The next attempt of the same replica does not use the disk.
     """
     world = World(tmp_path)
     replica = await world.join(b"eof", b"psb")
@@ -146,7 +146,7 @@ async def test_the_slowest_receiver_sets_the_pace(tmp_path):
 
 
 def test_many_receivers_are_sent_slices_in_turn(tmp_path, monkeypatch):
-    """An iteration sends a slice of the file to some of many replicas.
+    """An iteration sends a slice of the file to some of the replicas.
 
     Each replica gets the whole file, and one that disconnects gets no more.
     """
@@ -174,9 +174,7 @@ def test_many_receivers_are_sent_slices_in_turn(tmp_path, monkeypatch):
 
 @in_loop
 async def test_a_stream_above_the_output_limit_closes_the_connection(tmp_path):
-    """The stream that waits behind a file is limited by client-output-buffer-limit, or by the backlog's size if that is
-    larger.
-    """
+    """A replica is disconnected if the stream that waits for its file exceeds client-output-buffer-limit."""
     world = World(tmp_path, "--repl-diskless-sync", "no", "--client-output-buffer-limit", "replica 3000 0 0")
     peer = await world.join(b"eof")
     world.run(b"SET", b"k", b"x" * 2000)

@@ -45,7 +45,7 @@ def following(engine: servers.Running) -> Iterator[Connection]:
 
 @pytest.fixture
 def replica(following: Connection) -> Connection:
-    """Yield a redis-server that follows the engine, for tests that do not change the link."""
+    """Return a client of a redis-server that follows the engine, for tests that do not change the link."""
     wait_until_up(following)
     return following
 
@@ -79,10 +79,8 @@ def test_a_replica_gets_existing_data_and_later_commands(master, engine, diskles
     assert not [path for path in engine.directory.iterdir() if path.name.startswith("temp-")]
 
 
-def test_a_transaction_is_replicated_as_a_whole(master, replica):
-    """MULTI ... EXEC over two databases is one transaction for the replica; published messages reach its
-    subscribers.
-    """
+def test_a_transaction_and_messages_reach_the_replica(master, replica):
+    """The changes of a transaction in two databases reach the replica, and published messages reach its subscribers."""
     replica.run("SUBSCRIBE", "news")
     replica.run("SSUBSCRIBE", "shard")
     for words in (["MULTI"], ["SET", "a", "1"], ["SELECT", "2"], ["XADD", "s", "*", "f", "v"], ["DEL", "a"], ["EXEC"]):

@@ -103,7 +103,7 @@ def test_a_replica_that_never_reads_is_disconnected_and_recovers(master, engine)
 
 
 def test_a_slow_replica_s_acknowledgements_count(master, engine):
-    """The acknowledgements of a replica count, whatever number of bytes waits for it."""
+    """A replica's acknowledgement counts even if it has not read its stream yet."""
     tap, _, _ = online(engine)
     with tap:
         for number in range(20):

@@ -86,7 +86,7 @@ class World:
         clogged: bool = False,
         version: bytes = b"",
     ) -> FakePeer:
-        """Return a replica that requests all data."""
+        """Connect a replica that requests all data, run the event loop for ``loop_turns``, and return the replica."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
         peer = self.connections[session.id] = FakePeer(session)

@@ -41,7 +41,7 @@ def test_the_replica_announces_itself_and_its_position():
 
 
 def test_without_a_history_it_requests_all_data():
-    """The master's reply to PSYNC ? -1 has the start of its stream; empty lines are keepalives."""
+    """Without a history the replica sends PSYNC ? -1, ignores empty lines, and uses the ID and offset of the reply."""
     shake = Handshake(Introduction(), None)
     sent = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
     assert sent[2] == command(b"PSYNC", b"?", b"-1")

@@ -45,7 +45,7 @@ def replica(engine: servers.Running) -> Iterator[redis.Redis]:
 
 
 def test_a_master_that_disconnects_during_loading(replica, file):
-    """The data is used although the link is already closed; the replica requests the stream after it."""
+    """If the master disconnects after its file, the replica still loads the file, and requests the stream after it."""
 
     def script(connection: socket.socket, words: list[bytes]) -> None:
         if words[1] == HISTORY:
@@ -66,8 +66,8 @@ def test_a_master_that_disconnects_during_loading(replica, file):
 def test_repl_diskless_load_changes_during_loading(replica, file, loads):
     """repl-diskless-load applies from the next synchronisation on.
 
-    If data being loaded is damaged, the replica knows whether its own data still exists, requests all data if not, and
-    saves as before.
+    If the file is damaged, a replica that has kept its own data requests the stream after that data, and a replica that
+    has lost it requests all data. SAVE works in both cases.
     """
     first, second = loads.split()
 

@@ -32,7 +32,7 @@ def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Membe
 
 
 def is_online(master: Member, replica: Member) -> bool:
-    """Whether the master has only this replica and sends it the stream."""
+    """Return whether the master has only this replica and sends it the stream."""
     info = master.info()
     reported: Any = info.get("slave0") or {}
     return (info["connected_slaves"], reported.get("port"), reported.get("state")) == (1, replica.port, "online")
@@ -196,10 +196,10 @@ def test_without_a_complete_replica_nothing_changes(servers):
 
 
 @pytest.mark.redis
-def test_a_lagging_replica_is_promoted_with_force(servers):
-    """After TIMEOUT with FORCE the target is asked repeatedly.
+def test_a_forced_failover_can_be_aborted(servers):
+    """After TIMEOUT with FORCE the master becomes a replica of a target that does not reply.
 
-    ABORT makes the old master the master again, and the replica gets its data.
+    ABORT makes it the master again, and the target gets its data.
     """
     with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
         assert replica.process is not None

@@ -53,7 +53,7 @@ class Writer(threading.Thread):
 
 
 def _restart(member: Member, master: Member) -> None:
-    """Stop a replica, start it with the new release, and wait until it has all data of the master."""
+    """Stop a replica, start it again as after an upgrade, and wait until it follows the master."""
     member.stop()
     member.start()
     wait_for(lambda: member.follows(master), "the replica to follow again", PATIENCE)
@@ -65,7 +65,7 @@ def _master(members: list[Member], watching: Sentinels) -> Member:
 
 
 def _is_known_to_all(watching: Sentinels, count: int) -> bool:
-    """Whether every Sentinel sees this many replicas, all of them up."""
+    """Return whether every Sentinel sees this many replicas, all of them up."""
     for number in range(len(watching.ports)):
         with watching.client(number) as client:
             replicas = client.sentinel_slaves("orders")
@@ -92,7 +92,7 @@ def _upgrade(members: list[Member], watching: Sentinels, cli: Cli) -> None:
 def test_a_rolling_upgrade_loses_no_write(
     rounds: int, tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    """Every acknowledged entry is at the last master, in order, and at its replicas."""
+    """After rolling upgrades under load, every acknowledged entry is on the master and its replicas."""
     if FULL and rounds == 1:
         pytest.skip("the ten rounds include this one")
     with (
