@@ -42,7 +42,7 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
-#: Tests that also run on a core with its streams on disk. (Those of nodes depend on the ends of segments.)
+#: Modules whose tests also run on a core with its streams on disk. (Results of tests of nodes would differ there.)
 _STORED = ("test_stream_delete", "test_stream_range", "test_group_claim", "test_group_read")
 _STORED_LONG = (
     "test_stream_add",
@@ -57,7 +57,7 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     start_quickly()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # In the background of a shell. The programs that tests start and interrupt would ignore it as well.
+        # A shell ignores SIGINT in its background jobs, and programs that tests start and interrupt would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "since(version, valkey=None): needs a server that behaves as that release or a newer one"
@@ -148,28 +148,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def redis_process() -> Iterator[servers.Running]:
-    """A real redis-server for the whole run."""
+    """Yield a real redis-server for the whole run."""
     with servers.redis() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def engine_process() -> Iterator[servers.Running]:
-    """The engine as a process for the whole run."""
+    """Yield the engine as a process for the whole run."""
     with servers.engine("--enable-debug-command", "yes") as running:
         yield running
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
 def instance(request: pytest.FixtureRequest) -> servers.Running:
-    """The process of a real redis-server, then that of the engine."""
+    """Return the process of a real redis-server or of the engine; the test runs with each of them."""
     running: servers.Running = request.getfixturevalue(f"{request.param}_process")
     return running
 
 
 @pytest.fixture
 def client(instance: servers.Running) -> Iterator[redis.Redis]:
-    """A client of that server, which has no keys before and after the test."""
+    """Yield a client of ``instance``, which has no keys before and after the test."""
     with redis.Redis(host=instance.host, port=instance.port, protocol=2) as made:
         made.flushall()
         try:
@@ -180,21 +180,24 @@ def client(instance: servers.Running) -> Iterator[redis.Redis]:
 
 @pytest.fixture(scope="session")
 def spark_redis() -> Iterator[servers.Running]:
-    """A real redis-server for Spark's tests alone: its workers keep connections, and other tests count clients."""
+    """Yield a real redis-server for the tests with Spark only.
+
+    Spark's workers keep connections to it, and other tests count the clients of their server.
+    """
     with servers.redis() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def spark_engine() -> Iterator[servers.Running]:
-    """The engine as a process for Spark's tests alone."""
+    """Yield the engine as a process for the tests with Spark only."""
     with servers.engine() as running:
         yield running
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server without keys."""
+    """Yield a server without keys, of the kind and protocol in the test's parameter."""
     kind, proto = request.param
     under_test: Server
     if kind == "core":

@@ -1,4 +1,4 @@
-"""Rooms and their imports: the contracts hold, can fail, cover every room, and are drawn on the architecture page."""
+"""The contracts about imports: they can fail, cover every package, and are drawn on the architecture page."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 from scripts import architecture
 from tests import ROOT
-from tests.architecture.test_rooms import files
+from tests.architecture.test_packages import files
 
 _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
 
-def test_the_page_shows_todays_rooms() -> None:
+def test_the_page_shows_the_current_packages() -> None:
     """The drawing on the page equals the output of `python scripts/architecture.py`."""
     page = architecture.PART.page.read_text()
     assert architecture.PART.replaced(page, architecture.written()) == page
 
 
-def test_every_room_has_a_layer() -> None:
-    """Every room and every top-level module of a package has a layer in the contracts."""
+def test_every_package_has_a_layer() -> None:
+    """Every subpackage and every top-level module of a package has a layer in the contracts."""
     named = {module for _, rows in architecture.layers() for row in rows for module in row}
-    rooms = {
+    packages = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in (
             "streamwire",
@@ -40,14 +40,14 @@ def test_every_room_has_a_layer() -> None:
         for path in (ROOT / package).iterdir()
         if path.name not in ("__init__.py", "__pycache__", "py.typed") and not path.name.startswith(".")
     }
-    # A room that is divided further has a layer for each part instead; a version number belongs to no room.
-    assert rooms - named == {"engine.core", "engine.shell", "engine.version"}
+    # The subpackages of engine.core and engine.shell have layers instead. A version number belongs to no layer.
+    assert packages - named == {"engine.core", "engine.shell", "engine.version"}
 
 
-def test_every_room_says_what_it_owns() -> None:
-    """Every room's docstring has a first sentence, which the page shows."""
-    rooms = [module for _, rows in architecture.layers() for row in rows for module in row]
-    assert [module for module in rooms if not architecture.summary(module)] == []
+def test_every_package_has_a_summary() -> None:
+    """The docstring of every package in a layer has a first sentence, which the page shows."""
+    packages = [module for _, rows in architecture.layers() for row in rows for module in row]
+    assert [module for module in packages if not architecture.summary(module)] == []
 
 
 def test_the_pages_name_files_that_exist() -> None:

@@ -7,7 +7,7 @@ import itertools
 import re
 
 from tests import ROOT
-from tests.architecture.test_rooms import files
+from tests.architecture.test_packages import files
 
 #: Its class `Options` is for editors, which show such strings with the completion of an argument.
 _FOR_EDITORS = ROOT / "spark_streams" / "builder.py"

@@ -29,7 +29,7 @@ def _changed(node: ast.ClassDef) -> set[str]:
 
 
 def _large() -> Iterator[tuple[str, str]]:
-    """Return the name and source of each long function and of each class with many mutable attributes."""
+    """Yield the name and source of each long function and of each class with many mutable attributes."""
     for top in (*TOPS, "jobs"):
         for path in sorted((ROOT / top).rglob("*.py")):
             text = path.read_text()

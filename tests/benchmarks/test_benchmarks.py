@@ -88,7 +88,7 @@ def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scen
 
 
 def soaked(**grows: float) -> list[samples.Sample]:
-    """Samples of twenty minutes in which the named values grow."""
+    """Return samples of twenty minutes in which the named values grow."""
     constant = dict.fromkeys(samples.NAMES, 100)
     return [
         samples.Sample(**{**constant, "seconds": 5.0 * at, **{name: 100 + at * by for name, by in grows.items()}})
@@ -212,8 +212,8 @@ def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: R
     assert all(len(runs) == 2 for result in figures["results"] for runs in result["entries_per_second"].values())
 
 
-def test_a_synchronisation_is_measured_up_to_its_end() -> None:
-    """The measured time ends when the replica has all entries; the processor time of both servers is counted."""
+def test_a_synchronisation_is_measured() -> None:
+    """A synchronisation of two engines is measured in seconds, and in processor time of each server."""
     engine = [*servers.engine_command(), "--repl-diskless-sync-delay", "0"]
     found = replication.synchronised(engine, engine, 2500)
     assert 0 < found.seconds < 20
@@ -255,8 +255,9 @@ def test_an_exponent_is_the_slope_between_logarithms() -> None:
 
 
 def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
-    """The simulation predicts the share of several masters from one; executors limit an idle cluster, and masters a
-    busy one.
+    """The simulation predicts the share of the busiest of several masters from a measurement with one.
+
+    The throughput is limited by executors if their work takes longest, and by a master if its work does.
     """
     runs = {(run.operation, run.cores, run.masters): run for run in cluster.measured()}
     assert {masters for _, _, masters in runs} > {1}

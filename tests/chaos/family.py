@@ -16,8 +16,9 @@ _PATIENCE = 90.0
 
 
 class Family:
-    """Implementation of `tests.chaos.harness.Server`. A write confirmed by one replica survives, because Sentinels
-    choose the replica with the most data.
+    """A group of servers with the methods of `tests.chaos.harness.Server`.
+
+    A write confirmed by one replica survives, because Sentinels choose the replica with the most data.
     """
 
     def __init__(self, members: list[Member], watching: Sentinels) -> None:
@@ -73,7 +74,7 @@ class Family:
 
 @contextmanager
 def watched_family() -> Iterator[Family]:
-    """A master and two replicas, watched by Sentinels."""
+    """Yield a master and two replicas, watched by Sentinels."""
     with (
         sentinels() as watching,
         family("engine", "engine", "engine") as members,

@@ -164,7 +164,7 @@ NEWER: dict[str, tuple[list[Call], Any]] = {
 }
 
 
-#: Fields that depend on the time, or on the storage of a stream.
+#: Fields that depend on the time.
 _MOMENTS = {"idle", "inactive", "seen-time", "active-time", "time_since_delivered"}
 #: Additional fields of servers newer than 7.0.
 _ADDED = {"inactive", "active-time", "nacked-count"}

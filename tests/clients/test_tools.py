@@ -81,7 +81,7 @@ def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
 
 @pytest.mark.redis
 def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
-    """redis-cli shows entries as lists, errors as errors, transactions in the prompt, and hints for arguments."""
+    """redis-cli shows entries, errors, and the transaction and database in its prompt as it does with Redis."""
     lines = [
         ("FLUSHALL", b"OK"),
         ("XADD s 1-1 field 'a b'", b'"1-1"'),
@@ -164,9 +164,9 @@ def test_redis_benchmark(ours: Running, words: list[str]) -> None:
 
 @pytest.mark.redis
 def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path) -> None:
-    """redis-cli --rdb gets a file while other clients change the data.
+    """redis-cli --rdb copies all data to a file.
 
-    redis-check-rdb accepts the file, and a server started from it has the keys.
+    redis-check-rdb accepts the file, and an engine that is started with it has the data.
     """
     with Connection(ours) as client:
         client.run("FLUSHALL")
@@ -204,7 +204,7 @@ def test_redis_cli_shows_the_stream_of_replicas(ours: Running) -> None:
 
 
 def test_replconf_rejects_unknown_options(ours: Running) -> None:
-    """Unknown options are errors, and known ones are accepted."""
+    """Unknown options of REPLCONF are errors, and known options are accepted."""
     with Connection(ours) as client:
         assert client.run("REPLCONF", "capa", "eof", "listening-port", "7", "version", "7.0.15") == b"OK"
         assert str(client.run("REPLCONF", "rdb-filter-only", "keys")).startswith("ERR Unsupported rdb-filter-only")

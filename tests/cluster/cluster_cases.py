@@ -38,19 +38,19 @@ def spark_cluster() -> Iterator[Standalone]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python environment with the wheel, as installed on every node."""
+    """Return the path of a Python with the wheel, as installed on every node."""
     return environment(tmp_path_factory.mktemp("installed") / "venv", wheel)
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python environment with the requirements of pystreams, but without pystreams."""
+    """Return the path of a Python with the requirements of pystreams, but without pystreams."""
     return environment(tmp_path_factory.mktemp("bare") / "venv", None)
 
 
 @pytest.fixture(scope="module")
 def packed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment as an archive in which files replace links, as made by venv-pack or conda-pack."""
+    """Return an archive of an environment in which files replace links, as made by venv-pack or conda-pack."""
     directory = tmp_path_factory.mktemp("packed")
     others = {path.name for path in Path(sysconfig.get_path("purelib")).iterdir()}
     environment(directory / "venv", wheel, [name for name in others if not name.startswith(NEEDED)])

@@ -27,7 +27,7 @@ def _listens(port: int) -> bool:
 
 @pytest.fixture
 def connect_server() -> Iterator[str]:
-    """A Spark Connect server as a process on a free port; yields its address."""
+    """Start a Spark Connect server as a process on a free port, and yield its address."""
     home = Path(os.environ["SPARK_HOME"])  # that of tests.suite.jvm, whose Python processes start quickly
     port = servers.free_port()
     settings = {

@@ -27,7 +27,7 @@ def say(word: str, **values: Any) -> None:
 
 
 def locations(batches: Iterator[Any]) -> Iterator[Any]:
-    """Return the process in which a task runs, and the location of its connector."""
+    """Yield, for each row, the working directory of its task's process and the location of the connector there."""
     for batch in batches:
         location = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
         yield batch.from_pydict({"location": [location] * batch.num_rows})

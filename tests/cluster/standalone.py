@@ -154,7 +154,7 @@ class Standalone:
 
 @contextmanager
 def standalone() -> Iterator[Standalone]:
-    """The cluster, once both workers are registered. Its processes and files are removed afterwards."""
+    """Yield a cluster once both workers are registered, and remove its processes and files afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="ps-cluster-"))
     made = Standalone(f"spark://127.0.0.1:{servers.free_port()}", directory)
     ui = str(servers.free_port())

@@ -127,9 +127,9 @@ class Client:
         return found + [_words("XPENDING", key, GROUP, "-", "+", "1000000") for key in keys]
 
     def settle(self, answers: list[Any], comparable: Any, at_least: int) -> int:
-        """Determine how many steps, at least ``at_least``, were applied, and continue from there.
+        """Return how many steps, at least ``at_least``, were applied, and continue from there.
 
-        The number follows from the replies to the queries. Raise AssertionError if no number fits.
+        The number follows from ``answers``, the replies to the queries. Raise AssertionError if no number fits.
         """
         world = self.before.fork()
         done = 0

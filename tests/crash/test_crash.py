@@ -66,7 +66,7 @@ class Wire:
         self.socket.sendall(data)
 
     def replies(self) -> Iterator[Any]:
-        """Return the received replies; raise ConnectionError if the connection has ended."""
+        """Yield the received replies; raise ConnectionError if the connection has ended."""
         try:
             data = self.socket.recv(1 << 16)
         except BlockingIOError:
@@ -151,7 +151,7 @@ class Worker:
         self.fill()
 
     def fill(self) -> None:
-        """Send commands until the drawn number of replies is outstanding."""
+        """Send commands until a random number of replies is outstanding."""
         assert self.wire is not None
         out = []
         while len(self.expected) < self.random.choice((1, 4, 20)):
@@ -269,9 +269,9 @@ def number(entry_id: bytes) -> tuple[int, ...]:
     ids=["always", "everysec", "disk"],
 )
 def test_acknowledged_commands_survive_a_kill(policy, share, storage, tmp_path):
-    """After a SIGKILL at any moment every acknowledged command is restored with ``always``, and no rejected one.
+    """After a SIGKILL at a random moment, ``always`` restores every acknowledged command, and no rejected one.
 
-    With ``everysec`` at most the last second is missing, and the restored commands are a prefix of the history.
+    With ``everysec`` only the last 1.5 seconds may be missing, and the restored commands are a prefix of the history.
     """
     chooser = random.Random(SEED)
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - shown when the test fails
@@ -284,9 +284,7 @@ def test_acknowledged_commands_survive_a_kill(policy, share, storage, tmp_path):
     for life in range(lives):
 
         def enough(last: bool = life == lives - 1) -> bool:
-            """Whether the clients have done enough; with segments on disk, a segment file exists at the end of the last
-            life.
-            """
+            """Return whether the engine may be killed; in the last life, not before a segment file has existed."""
             nonlocal files
             files = files or storage == "memory" or any((tmp_path / "segments").glob("*.pss"))
             return files or not last

@@ -14,7 +14,7 @@ from tests.differential.grammar import FAMILIES
 from tests.differential.machine import Difference, machines, search
 from tests.suite import tools
 
-#: Default runs: the share of the commands, and a description.
+#: Modes, each with its share of the commands if all modes run, and a description.
 MODES = {
     "core": (0.6, "the core in this process"),
     "tcp": (0.3, "the engine as a process"),
@@ -68,11 +68,11 @@ def _compare(mode: str, commands: int, options: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
-    parser.add_argument("--commands", type=int, default=200_000, help="how many commands to run in all")
+    parser.add_argument("--commands", type=int, default=200_000, help="number of commands of all modes together")
     parser.add_argument("--mode", choices=[*MODES, "all"], default="all", help="what is compared with redis-server")
-    parser.add_argument("--length", type=int, default=80, help="how many commands in a sequence")
-    parser.add_argument("--seed", default="0", help="sequences follow from it")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="kinds of commands, divided by commas")
+    parser.add_argument("--length", type=int, default=80, help="number of commands per sequence")
+    parser.add_argument("--seed", default="0", help="seed of the random sequences")
+    parser.add_argument("--families", default=",".join(FAMILIES), help="kinds of commands, separated by commas")
     parser.add_argument("--keep-going", action="store_true", help="show every difference instead of the first")
     options = parser.parse_args()
     if tools.path_of("redis-server") is None:

@@ -107,7 +107,7 @@ def _same_wake(words: tuple[str, ...], reply: Any, expected: Any) -> bool:
 
 
 def _served_by_the_key_alone(reply: Any, expected: Any) -> bool:
-    """Whether replies differ because a release before 7.2 only looks at the key that became ready.
+    """Return whether replies differ because a release before 7.2 only looks at the key that became ready.
 
     Newer releases run the whole command again.
     An older release sends no reply if the cause has disappeared at once, and does not notice that an earlier key has

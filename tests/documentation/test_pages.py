@@ -49,7 +49,7 @@ def _empty(server: servers.Running) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
+    """Change to an empty directory, and return it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -80,7 +80,7 @@ def test_the_examples_of_a_page_with_spark(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Python and SQL of a page work as well, in the Spark session shared by all tests."""
+    """Python and SQL of a page run in the Spark session that all tests share, on an empty engine."""
     _empty(spark_engine)
     monkeypatch.setenv("PYSTREAMS_URL", spark_engine.url)  # for what the page does outside of Spark
     reader = Reader(spark_engine, here)
@@ -97,16 +97,14 @@ def test_the_examples_of_a_page_with_spark(
         _empty(spark_engine)
 
 
-def test_every_block_is_of_a_language_that_runs_or_says_why_not() -> None:
-    """Every block has a language that runs, or a reason why it does not run, so that no example is untested by
-    accident.
-    """
+def test_every_block_has_a_known_language() -> None:
+    """Every block has a language that is run or parsed, or is plain text, so that no example is untested by mistake."""
     known = RUN | PARSED | SHOWN
     assert [block.location for page in pages() for block in blocks_of(page) if block.language not in known] == []
 
 
 def test_few_blocks_do_not_run() -> None:
-    """Few blocks do not run. Each has its reason before it, and every reason belongs to a block."""
+    """At most twenty blocks do not run. Each has a reason before it, and every reason belongs to a block."""
     excused = [block for page in pages() for block in blocks_of(page) if block.excuse]
     assert all(len(block.excuse) > 15 and block.language in RUN | PARSED for block in excused)
     markers = sum(len(re.findall(r"^<!-- not run: ", page.read_text(), re.MULTILINE)) for page in pages())

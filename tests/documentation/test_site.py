@@ -29,7 +29,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the site's configuration and no pages."""
+    """Return a folder with the site's configuration and no pages."""
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "docs").mkdir()
     return tmp_path
@@ -86,7 +86,7 @@ def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _served(site: Path) -> Iterator[str]:
-    """Serve ``site`` with a web server; yields its address."""
+    """Serve ``site`` with a web server, and yield its address."""
     handler = functools.partial(_Quiet, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -100,8 +100,9 @@ def _served(site: Path) -> Iterator[str]:
 
 @long_only
 def test_the_search_finds_a_page_and_asks_no_other_machine(folder: Path) -> None:
-    """In a browser, over HTTP and with files, the search finds the page about a word without requests to other
-    machines.
+    """In a browser, the search finds a page by its words without requests to other machines.
+
+    It does so for a site on a web server and for a site opened as files.
     """
     shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
     assert docs_site.build(folder) == []

@@ -135,7 +135,7 @@ class Engine:
         self.workers.turn()
 
     def tick(self, seconds: float = 0.1) -> None:
-        """Let time pass, at least a tenth of a second."""
+        """Advance both clocks by ``seconds``, and run the periodic work once."""
         self.seconds += seconds
         self.now_us += int(seconds * 1e6)
         self.durability.tick()

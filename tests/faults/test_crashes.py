@@ -203,8 +203,9 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
-    """CONFIG SET appendonly yes: once the log is in use, an engine that reads the log restores
-    acknowledged commands.
+    """If CONFIG SET appendonly yes has put a log into use before a crash, the log has all acknowledged commands.
+
+    Otherwise a start with the log has either no data or the data before CONFIG SET returned.
     """
 
     def story(engine: Engine) -> Iterator[Any]:
@@ -242,7 +243,7 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
 @pytest.mark.parametrize("line", ["BGREWRITEAOF", "CONFIG SET appendonly yes"])
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritten):
-    """A new log replaces an earlier one, which stays complete until the new one is."""
+    """After a crash while a new log replaces an earlier one, either the earlier or the new data is complete."""
     new = ["SET new 1", "XADD t 1-1 a 1"]
 
     def story(engine: Engine) -> Iterator[Any]:

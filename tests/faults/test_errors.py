@@ -259,7 +259,7 @@ def test_everysec_loses_at_most_a_second_in_a_power_failure(tmp_path):
 
 
 def test_no_appendfsync_on_rewrite(tmp_path):
-    """With the directive no fsync runs while another file is written, and fsyncs run again afterwards."""
+    """With no-appendfsync-on-rewrite, the log is not synced while another file is written, and is synced afterwards."""
     engine = Engine(tmp_path, at_once="", no_appendfsync_on_rewrite="yes")
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")

@@ -17,7 +17,7 @@ from tests.growth.measuring import on_server
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.growth", description=__doc__)
     parser.add_argument("--arguments", type=int, default=5_000, help="n; the greater number is 4n")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="only cases whose name contains this text")
     parser.add_argument("--all", action="store_true", help="show every case")
     options = parser.parse_args()
     few, many = options.arguments, 4 * options.arguments

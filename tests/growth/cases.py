@@ -179,9 +179,9 @@ def _from_table(command: Command) -> Iterator[Case]:
 
 
 def _options(command: Command) -> Iterator[Case]:
-    """Yield each option of a command n times in a row.
+    """Yield a case for each option of a command, which is given n times in a row.
 
-    Most commands reject that, and must do so quickly.
+    Most commands reject a repeated option, and must do so quickly.
     """
     name = command.full_name.decode()
     found = arguments(command.syntax)
@@ -197,7 +197,7 @@ def _options(command: Command) -> Iterator[Case]:
 
 
 def _two(group: str) -> Iterator[Words]:
-    """Return data of constant size, for commands that are rejected or that read one element."""
+    """Return commands that create data of constant size, for cases that are rejected or that read one element."""
     return _prepared(group, False, 2)
 
 

@@ -46,7 +46,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def blocked(self) -> bool:
-        """Whether the server reports that this client waits."""
+        """Return whether the server reports that this client waits."""
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -80,7 +80,7 @@ class CoreServer(Server):
         self.clock = Clock()
         self.core = Core(Config(), lambda n: 0)
         self.core.changes.recording = True
-        #: (database, argv) of every event.
+        #: Effects of all commands so far: database index and arguments.
         self.effects: list[tuple[int, list[bytes]]] = []
         self._by_session: dict[int, CoreClient] = {}
         self.main = self.connect()
@@ -100,7 +100,7 @@ class CoreServer(Server):
             self.core.close_session(client.session)
 
     def execute(self, client: CoreClient, argv: list[bytes]) -> None:
-        """Run a command as the shell would; return the caller's reply, then the messages for other clients."""
+        """Run a command as the shell would; deliver the caller's reply, then the messages for other clients."""
         reply = self.core.execute(client.session, argv, self.clock.now_us)
         client.accept(self.encoded(client, reply))
         self._deliver()

@@ -221,7 +221,7 @@ class Server:
         return self._known
 
     def sessions(self) -> tuple[tuple[tuple[int, int], tuple[bytes, ...], bool], ...]:
-        """Return the watches of the sessions."""
+        """Return each session with WATCH: its name, its watched keys, and whether one of them was changed."""
         return tuple(
             (name, tuple(sorted(key for _, key in session.watching)), session.dirty_exec)
             for name, session in sorted(self._sessions.items())
@@ -229,7 +229,7 @@ class Server:
         )
 
     def restore(self, keys: Keys, sessions: Sequence[tuple[tuple[int, int], tuple[bytes, ...], bool]] = ()) -> None:
-        """Restore the server's state."""
+        """Set the server's keys and the watches of its sessions."""
         for session in self._sessions.values():
             self._execute(session, [b"UNWATCH"])
         if self._known is not keys:

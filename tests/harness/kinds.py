@@ -81,7 +81,7 @@ class Server(abc.ABC):
         return client
 
     def since(self, text: str, valkey: str | None = None) -> bool:
-        """Whether the server has the features of Redis ``text``, or for a Valkey those of ``valkey`` (None: never)."""
+        """Return whether the server behaves as Redis ``text``, or is a Valkey of release ``valkey`` or later."""
         return self.release.since(text, valkey)
 
     def newest(self, answer: Any, before: Mapping[str, Any], valkey: Mapping[str, Any] | None = None) -> Any:
@@ -89,7 +89,7 @@ class Server(abc.ABC):
         return Newest(answer, before, valkey or {}).of(self.release)
 
     def same(self, came: Reply, expected: Any) -> bool:
-        """Whether a reply is as expected in this server's protocol."""
+        """Return whether a reply is as expected in this server's protocol."""
         return bool(came == as_sent(expected, self.proto, self.release))
 
     def config(self, name: str, value: object) -> None:

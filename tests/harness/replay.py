@@ -45,7 +45,7 @@ def commands(effects: list[tuple[int, Any]]) -> list[tuple[int, list[bytes]]]:
 
 
 def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
-    """Return a core with the effects applied to an empty one; none may fail."""
+    """Apply the effects to an empty core and return it; no effect may fail."""
     core = new_core()
     core.changes.replaying = True
     session = core.open_session(now_us)

@@ -16,7 +16,7 @@ from tests.spark_streams.driver import Site
 
 @pytest.fixture
 def client(client: redis.Redis) -> Iterator[redis.Redis]:
-    """Return a client of the server; afterwards the connector has no connection to that server."""
+    """Yield a client of the server; afterwards close all pooled connections of the connector."""
     yield client
     pool.close_all()
 
@@ -29,7 +29,7 @@ def site(instance: servers.Running, client: redis.Redis, request: pytest.Fixture
 
 @pytest.fixture
 def connection(instance: servers.Running) -> Iterator[Connection]:
-    """Return a connection of the connector to the server."""
+    """Yield a connection of the connector to the server."""
     made = Connection(Address(instance.url))
     yield made
     made.close()

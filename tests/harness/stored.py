@@ -11,7 +11,7 @@ from tests.harness.storing import segment_files, store
 
 
 class StoredServer(CoreServer):
-    """A core server that drops data read from disk from its cache after each command."""
+    """A core server that stores all sealed segments after each command, and then empties the cache of stored data."""
 
     kind = "stored"
 

@@ -21,7 +21,7 @@ from tests import ROOT
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the wheel and the sdist."""
+    """Build the wheel and the sdist, and return their directory."""
     directory = tmp_path_factory.mktemp("distributions")
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(directory)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

@@ -47,7 +47,7 @@ START = """
 
 @pytest.fixture
 def user_packages(tmp_path: Path) -> Path:
-    """A working directory with the user's own packages `engine` and `jobs`."""
+    """Return a working directory with the user's own packages `engine` and `jobs`."""
     directory = tmp_path / "work"
     for name in ("engine", "jobs"):
         (directory / name).mkdir(parents=True)
@@ -86,7 +86,7 @@ OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "xxhash", "uvlo
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the wheel and its required dependencies, without any extra."""
+    """Return the path of a Python with the wheel and its required dependencies, without any extra."""
     return environment(tmp_path_factory.mktemp("bare") / "venv", wheel, OF_EXTRAS)
 
 
@@ -144,7 +144,7 @@ def test_the_data_source_names_the_missing_extra(bare: Path, tmp_path: Path, mod
 
 @pytest.fixture(scope="module")
 def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the connector's dependencies, without those that only the engine needs."""
+    """Return the path of a Python with the wheel and all dependencies except those that only the engine needs."""
     return environment(tmp_path_factory.mktemp("lean") / "venv", wheel, OF_THE_ENGINE)
 
 
@@ -305,7 +305,7 @@ def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) ->
 
 
 def test_a_connector_without_the_engine_reports_the_missing_package(wheel: Path, tmp_path: Path) -> None:
-    """If only `spark_streams` was copied, the error says to install the package."""
+    """If the package `engine` is missing, the error of the embedded engine says that it needs `pystreams`."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     (target / "engine").rename(tmp_path / "engine")

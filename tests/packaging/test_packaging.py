@@ -39,8 +39,9 @@ def run_script(name: str, path: Path, **environment: str) -> subprocess.Complete
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A directory for PATH with the usual shell tools and the `id` of a user other than root, but without Python and
-    Java.
+    """Return a directory for PATH with shell tools, and an `id` that reports a user other than root.
+
+    The directory has no Python and no Java.
     """
     directory = tmp_path / "bin"
     directory.mkdir()
@@ -275,7 +276,7 @@ def test_the_same_commit_gives_the_same_wheel_and_sdist(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
-    """The wheel's metadata."""
+    """Return the wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return email.message_from_bytes(archive.read(name))
@@ -331,7 +332,7 @@ def test_the_contents_of_the_wheel(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the unpacked sdist."""
+    """Unpack the sdist, and return its directory."""
     directory = tmp_path_factory.mktemp("sdist")
     with tarfile.open(sdist) as archive:
         if hasattr(tarfile, "data_filter"):  # Python 3.11 has it from 3.11.4 on

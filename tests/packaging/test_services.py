@@ -70,8 +70,9 @@ def test_the_engine_runs_without_writable_executable_memory(tmp_path: Path) -> N
 
 
 def test_logs_are_rotated_without_a_signal(tmp_path: Path) -> None:
-    """After logrotate has renamed the log, the engine writes to a new one. SIGHUP reloads the settings and does not end
-    it.
+    """After logrotate has renamed the log, the engine's next line, here about SIGHUP, is in a new file.
+
+    SIGHUP does not end the engine.
     """
     log = tmp_path / "engine.log"
     settings = (ROOT / "conf" / "logrotate.conf").read_text().replace("/var/log/pystreams/engine.log", str(log))
@@ -165,8 +166,9 @@ def _configured(directory: Path, host: str, sentinels: str) -> str:
 
 
 def test_a_server_follows_the_master_named_by_the_sentinels(tmp_path: Path) -> None:
-    """A server follows the master named by the Sentinels, or the first server without them. The engine and Sentinel
-    accept the files.
+    """A server follows the master that the Sentinels name, or the first server if no Sentinel replies.
+
+    The engine and a Sentinel accept the written files.
     """
     assert _configured(tmp_path / "first", "first", "127.0.0.1:1") == "first: master"
     assert _configured(tmp_path / "other", "other", "127.0.0.1:1") == "other: replica of first"

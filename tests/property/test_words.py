@@ -1,4 +1,4 @@
-"""Any command with any words gets a reply: no handler raises another exception."""
+"""Any command with any words gets a reply or an error reply: no handler raises an unexpected exception."""
 
 from __future__ import annotations
 

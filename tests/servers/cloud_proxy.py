@@ -1,4 +1,4 @@
-"""A proxy with the restrictions of managed servers: missing commands, protocols, keys in different slots."""
+"""A proxy with the restrictions of managed servers: it rejects some commands, and keys of different slots together."""
 
 from __future__ import annotations
 

@@ -28,9 +28,7 @@ class Release:
     engine: bool = False
 
     def since(self, text: str, valkey: str | None = None) -> bool:
-        """Whether it has the features of Redis ``text``, or for a Valkey those of ``valkey`` (None: never, or before
-        8.0).
-        """
+        """Return whether it behaves as Redis ``text`` or later, or is a Valkey of release ``valkey`` or later."""
         taken_over = valkey is not None and self.valkey >= version(valkey)
         return taken_over or self.version >= version(text)
 

@@ -27,7 +27,7 @@ QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-per
 #: Settings without a delay for other replicas to join, and with frequent pings to replicas.
 _FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
-#: Module that runs the engine with another clock.
+#: Program that runs the engine with a clock that is late by the number of seconds in its first argument.
 _OTHER_CLOCK = """
 import runpy, sys, time
 now, behind = time.time_ns, int(sys.argv.pop(1)) * 10**9
@@ -115,12 +115,12 @@ class Member:
         return {}
 
     def follows(self, master: Member) -> bool:
-        """Whether the server is a replica of ``master`` and has its data."""
+        """Return whether the server is a replica of ``master`` and its link is up."""
         info = self.info()
         return (info.get("master_port"), info.get("master_link_status")) == (master.port, "up")
 
     def has_all_of(self, master: Member) -> bool:
-        """Whether the server follows ``master`` and has applied its whole stream."""
+        """Return whether the server follows ``master`` and has applied its whole stream."""
         info = self.info()
         return (
             info.get("master_port") == master.port
@@ -179,7 +179,7 @@ class Sentinels:
 
     @contextmanager
     def watching(self, name: str, found: list[Member], down_after: int = 500) -> Iterator[None]:
-        """Wait until the Sentinels watch a group, and know its servers and each other."""
+        """Let the Sentinels watch a group in this context, which begins when they know its servers and each other."""
         for number in range(len(self.ports)):
             with self.client(number) as client:
                 client.execute_command("SENTINEL", "MONITOR", name, "127.0.0.1", found[0].port, 2)

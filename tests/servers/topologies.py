@@ -55,8 +55,9 @@ class Cluster:
         raise LookupError("no node is left")
 
     def begin_move(self, slot: int) -> tuple[servers.Running, servers.Running]:
-        """Start the migration of a slot to another node: its keys that the old node lacks must be requested from the
-        new one.
+        """Start the migration of a slot to another node, and return the old and the new node.
+
+        Keys that the old node lacks must be requested from the new node.
         """
         source = self.owner(slot)
         target = next(node for node in self.masters() if node is not source)
@@ -103,7 +104,7 @@ def cluster(replicas: int = 0) -> Iterator[Cluster]:
 
 
 def _link_is_up(client: redis.Redis) -> bool:
-    """Whether the node is a master, or a replica that follows."""
+    """Return whether the node is a master, or a replica that follows."""
     info = client.info("replication")
     return info["role"] == "master" or info["master_link_status"] == "up"
 
@@ -200,7 +201,7 @@ def _knows(sentinel: redis.Redis, replicas: int) -> bool:
 
 @dataclass
 class Encrypted:
-    """A server that accepts only TLS with client certificates; yields the files of both sides."""
+    """A server that requires client certificates on its TLS port, and the files that its clients need."""
 
     port: int
     ca: Path

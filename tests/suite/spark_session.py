@@ -17,7 +17,7 @@ from tests import ROOT
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return a session on two cores, whose workers use this Python and import the checkout."""
+    """Yield a session on two cores, whose workers use this Python and import the checkout."""
     os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
     with session(tmp_path_factory.mktemp("warehouse"), registers=False) as made:
         yield made

@@ -33,7 +33,7 @@ def test_the_mirror_is_that_of_the_machine_s_release() -> None:
 
 
 def test_the_first_mirror_of_debian_is_the_fallback() -> None:
-    """A machine on another suite than its release, such as sid, gets Debian's first mirror."""
+    """If the machine's release has no name, as on sid, the first mirror of Debian is used, not that of a vendor."""
     targets = "\n".join([target("stable", "http://vendor/", "Vendor"), target("sid", "http://mirror/", "Debian")])
     assert peers.mirror_of(targets, "")[0] == "http://mirror/"
 

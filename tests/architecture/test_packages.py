@@ -1,4 +1,4 @@
-"""A folder is a room: the docstring of its `__init__` describes its responsibility."""
+"""Each package describes its subject in the docstring of its `__init__`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
-def test_a_room_says_what_it_owns() -> None:
+def test_every_package_describes_itself() -> None:
     """Each `__init__` has a docstring."""
-    rooms = [path for path in files() if path.name == "__init__.py"]
-    assert [str(path.relative_to(ROOT)) for path in rooms if not docstring(path)] == []
+    packages = [path for path in files() if path.name == "__init__.py"]
+    assert [str(path.relative_to(ROOT)) for path in packages if not docstring(path)] == []
