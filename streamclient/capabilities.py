@@ -1,8 +1,9 @@
 """Capabilities of a server and its user, as observed by one connection and cached only there.
 
 Each connection has its own `Capabilities`, since another connection may reach another server, or have other rights on
-the same server. Before a command that Redis does not have is first used, COMMAND INFO is sent to find out whether the
-server has it. Other capabilities are tested once before their first use, or assumed until a command is refused.
+the same server. Some commands do not exist in Redis: before the first use of such a command, COMMAND INFO is sent to
+find out whether the server has it. Other capabilities are tested once before their first use, or assumed until a
+command is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics for OpenTelemetry: pushed periodically to a collector by OTLP over HTTP.
 
-Names, labels and counters are the same as for Prometheus. OpenTelemetry's variables OTEL_EXPORTER_OTLP_... set headers,
-certificates and compression.
+The metrics have the same names, labels and kinds (counter or gauge) as for Prometheus. OpenTelemetry's variables
+OTEL_EXPORTER_OTLP_... set headers, certificates and compression.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ def _position(block: Block, score: float, member: bytes) -> int:
 
 
 class Order:
-    """Pairs in order. A rank, addition or removal takes a search, then work on one block and one number per block."""
+    """Pairs in order.
+
+    Finding a rank, adding and removing take a search, then read or change one block, and one number for each block.
+    """
 
     __slots__ = ("_lasts", "_size", "_starts", "blocks")
 

@@ -229,7 +229,7 @@ class Server:
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
         if self.core.is_busy:
-            # Wait for the end of the script, because its writes so far must not be saved.
+            # Wait for the end of the script: data saved now would contain only some of its writes.
             LOG.warning("%s: shutting down when the running script has ended", name)
             self.core.scripts.end_soon()
             self._loop.call_later(_BUSY_S, self._signalled, number)
@@ -273,7 +273,7 @@ class Server:
         self.runner.replies.end_iteration()
         for connection in list(self.runner.connections.values()):
             connection.transport.close()
-        # Transports call their protocols in the next iteration; transports with unsent bytes get a second to send them.
+        # A transport calls connection_lost in the next iteration. One with unsent bytes has a second to send them.
         end = self._loop.time() + 1.0
         while self.runner.connections and self._loop.time() < end:
             await asyncio.sleep(0.001)

@@ -61,7 +61,7 @@ def unknown_subcommand(container: bytes, word: bytes) -> bytes:
 
 
 def subcommand_arguments(container: bytes, word: bytes) -> bytes:
-    """Return the error for a subcommand with too many arguments."""
+    """Return the error for an unknown subcommand, or for wrong arguments of a subcommand."""
     return b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (
         word[:128],
         container.upper(),

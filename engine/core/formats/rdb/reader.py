@@ -43,7 +43,7 @@ _SUM_BYTES = 8
 _LAST_MOMENT = (1 << 63) - 1
 #: Number of keys read per step.
 _KEYS = 64
-#: Maximum number of auxiliary fields in ``Summary.about``.
+#: Maximum number of auxiliary fields that ``Loading`` stores in ``Summary.about``.
 _MOST_ABOUT = 64
 
 

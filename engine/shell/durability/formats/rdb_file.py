@@ -136,5 +136,5 @@ class RdbFiles:
         self.last = loading.summary
         core.functions.restore_later(loading.libraries)
         for kind, count in self.last.left_out.items():
-            LOG.warning("skipped %d keys of the type %s (load-unknown skip)", count, kind)
+            LOG.warning("left out %d items of the kind '%s' (load-unknown skip)", count, kind)
         return loading.offset

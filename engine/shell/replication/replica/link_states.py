@@ -11,7 +11,7 @@
     UNUSABLE leads from TRANSFER, LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
 
 A link that is lost during LOADING fires LOST only after LOADED; the rest of the stream is then requested over a new
-link. LOST in LOADING means that the received data is damaged or unreadable, and is requested again.
+link. During LOADING, LOST is fired only if the received data is damaged or unreadable; it is then requested again.
 """
 
 from __future__ import annotations

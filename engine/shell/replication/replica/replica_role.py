@@ -57,8 +57,8 @@ _SHORTEST_COSTLY_PAUSE = 1.0
 _LONGEST_COSTLY_PAUSE = 60.0
 #: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
-#: Version that this replica announces to its master. Valkey's masters choose the file by it: if hash fields have
-#: deadlines, a replica below version 9 gets no file at all. Redis's and the engine's masters choose by capabilities.
+#: Version that this replica announces to its master. A Valkey master chooses the format of its RDB file by this
+#: version, and sends no file to a replica below version 9 if hash fields have deadlines. Redis uses capabilities.
 _LIKE_VALKEY = b"9.1.0"
 
 
@@ -100,7 +100,7 @@ class ReplicaRole:
         self._early: list[bytes] = []
         #: Whether the data matches the history up to its offset, so that the rest may be requested.
         self._has_history = False
-        #: Number of the history's last bytes that this server wrote as a master and that no replica has acknowledged.
+        #: How many bytes at the end of the history this server wrote as a master and no replica has acknowledged.
         self._unconfirmed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
@@ -125,7 +125,7 @@ class ReplicaRole:
         return Position(self._history.id, self._history.offset, self.stream_db)
 
     def resume(self, db: int) -> None:
-        """Set the database that is selected at the loaded position of the history."""
+        """Set the database of the master's next command, as loaded from disk together with the position."""
         self._db = db
 
     @property
@@ -426,7 +426,7 @@ class ReplicaRole:
         self._costly_pause = _SHORTEST_COSTLY_PAUSE
         LOG.info("loaded %d keys of the master", summary.keys)
         for kind, count in summary.left_out.items():
-            LOG.warning("skipped %d keys of the type %s (load-unknown skip)", count, kind)
+            LOG.warning("left out %d items of the kind '%s' (load-unknown skip)", count, kind)
         self._downstream.cut_off_all()
         self._start_applier()
         early, self._early = self._early, []

@@ -204,7 +204,10 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
-    """Return a format string for frames with these field names: for the size and text of the ID and of each value."""
+    """Return a format string for frames with these field names.
+
+    Its placeholders are the size and text of the ID, then of each value.
+    """
     fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
 

@@ -39,8 +39,9 @@ _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
 
 def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
-    """Return nodes of ``size`` entries each for the frames in ``data``; ``ids`` are the columns of the entries' IDs.
+    """Return the nodes for the frames in ``data``, as pieces to be joined.
 
+    A node has ``size`` entries; the last node may have fewer. ``ids`` are the columns of the entries' IDs.
     Returns None if the entries do not all have the same field names, or a value has more than ``_MOST_LENGTH`` bytes.
     Also returns None if the part of a frame before its first value is shorter than the bytes that the node needs there.
     """
@@ -149,7 +150,10 @@ def _write_head(
 def _nodes(
     buffer: _Bytes, ids: _IdColumns, size: int, spans: list[tuple[_Ints, _Ints]], names: list[bytes], tail: bytes
 ) -> list[bytes]:
-    """Return the nodes whose elements are in these spans of the buffer: starts and ends for each value."""
+    """Return the pieces of the nodes whose elements are in these spans of the buffer.
+
+    ``spans`` has two arrays for each field: the starts and the ends of its elements in all entries.
+    """
     begins = np.array([span[0] for span in spans]).T
     sizes = np.array([span[1] for span in spans]).T - begins
     elements = _gathered(buffer, begins.ravel(), sizes.ravel())
@@ -179,7 +183,7 @@ def _nodes(
 def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
     """Return the contents of these spans of the buffer, back to back."""
     ends = np.cumsum(sizes)
-    # For each byte of the result, its offset in the buffer: its offset in the result, moved by the span's distance.
+    # Offset in the buffer of each byte of the result.
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()
