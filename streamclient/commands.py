@@ -23,7 +23,7 @@ class Need(StrEnum):
     less or reports less.
     """
 
-    ANY = "everything"
+    ANY = "every read and write"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
     WRITE_AGAIN = "writing a batch again with staged, and writing in foreachBatch"
     MOVE_STAGED = "moving staged rows on the server (not needed)"
