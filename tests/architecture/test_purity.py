@@ -63,7 +63,7 @@ def modules(package: str) -> list[Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Return the full names of a module's imports, including those under TYPE_CHECKING."""
+    """Yield the full names of a module's imports, including those under TYPE_CHECKING."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

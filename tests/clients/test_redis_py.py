@@ -18,7 +18,7 @@ from redis.commands.core import StreamCommands
 
 from tests import servers
 from tests.servers import Running
-from tests.servers.releases import Release
+from tests.suite.tools import needed
 from tests.suite.waiting import DEADLINE
 
 #: A scene: calls (method, arguments, named arguments) in order, on an empty server.
@@ -305,8 +305,8 @@ def test_a_blocked_reader_and_a_producer_on_one_loop(ours: Running) -> None:
     assert asyncio.run(run()) == [["s", [("7-7", {"f": "v"})]]]
 
 
+@pytest.mark.redis
 def test_the_installed_server_is_at_least_debian_s() -> None:
     """The installed redis-server, with which the scenes are compared, is at least 7.0."""
-    if servers.redis_release() == Release((0,)):
-        pytest.skip("no redis-server is installed")
+    needed("redis-server")
     assert servers.redis_release().since("7.0")

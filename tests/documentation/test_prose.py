@@ -36,7 +36,6 @@ def test_a_phrase_is_found_with_its_place(tmp_path: Path, name: str, text: str, 
 
 
 def test_comments_docstrings_and_fenced_code_are_not_read(tmp_path: Path) -> None:
-    """Comments, docstrings and fenced code are not searched."""
     (tmp_path / "README.md").write_text("```\nnobody is left\n```\n")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "core.py").write_text('"""Nobody is left."""\nx = 1  # nobody is left\n')

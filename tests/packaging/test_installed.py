@@ -298,7 +298,6 @@ def test_the_embedded_engine_names_the_missing_package(lean: Path, tmp_path: Pat
 
 
 def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) -> None:
-    """The embedded engine starts without uvloop."""
     python = environment(tmp_path / "venv", wheel, ["uvloop"])
     program = "from spark_streams.embedded import launcher; print(launcher.connect().ping())"
     assert run(python, program, tmp_path) == "True\n"

@@ -59,7 +59,7 @@ def test_users_can_be_in_the_configuration(directory: Path) -> None:
 
 
 def test_invalid_users_stop_the_start(directory: Path) -> None:
-    """An invalid users file stops the start with an error."""
+    """Invalid or duplicate users, users in both a file and flags, and rename-command stop the start with an error."""
     file = directory / "users.acl"
     file.write_text("user q on +foo\nbar\n")
     cases = (

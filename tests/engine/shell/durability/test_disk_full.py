@@ -81,7 +81,7 @@ def test_a_full_disk_loses_no_acknowledged_entry(tmp_path, policy):
             assert writer.add_until_refused() == "MISCONF Errors writing to the AOF file: File too large"
             assert client("SET k v").startswith("MISCONF")
             limit(running, resource.RLIM_INFINITY)
-            wait_for(lambda: client("SET k v") == b"OK", "the disk to be found healed")
+            wait_for(lambda: client("SET k v") == b"OK", "writes to be accepted again")
             assert writer.add()
             assert b"\0" not in newest_increment(tmp_path).read_bytes()
             if rewritten:
@@ -126,8 +126,8 @@ def test_segments_rejected_by_the_disk_stay_in_memory(tmp_path):
         there = client("XLEN s")
         assert len(client("XRANGE s - +")) == there
         limit(running, resource.RLIM_INFINITY)
-        wait_for(lambda: client.info()["engine_segment_last_write_status"] == "ok", "the disk to be found healed")
-        wait_for(lambda: isinstance(writer.add(), bytes), "writes to be taken")
+        wait_for(lambda: client.info()["engine_segment_last_write_status"] == "ok", "segments to be stored again")
+        wait_for(lambda: isinstance(writer.add(), bytes), "writes to be accepted again")
         add(20)
         assert len(client("XRANGE s - +")) == client("XLEN s") >= len(writer.acknowledged)
         running.process.kill()

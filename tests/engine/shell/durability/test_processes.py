@@ -131,7 +131,7 @@ def test_rewriting_under_load(tmp_path):
             wait_for(lambda: client.info()["aof_rewrite_in_progress"] == "0", "the rewrite")
         assert client.info()["aof_last_bgrewrite_status"] == "ok"
         folder = tmp_path / "appendonlydir"
-        wait_for(lambda: len(list(folder.iterdir())) == 3, "old files to go")
+        wait_for(lambda: len(list(folder.iterdir())) == 3, "old files to be removed")
         assert client("XLEN s") == count
     with life(tmp_path, *ALWAYS) as (_, client):
         assert client("XLEN s") == count

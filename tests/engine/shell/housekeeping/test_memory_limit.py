@@ -63,11 +63,11 @@ def test_a_replica_ignores_maxmemory_by_default() -> None:
         client.run("CONFIG", "SET", "replica-read-only", "no")
         assert refused("")
         client.run("CONFIG", "SET", "replica-ignore-maxmemory", "no")
-        wait_for(lambda: refused("OOM"), "the memory to count")
+        wait_for(lambda: refused("OOM"), "maxmemory to apply")
         client.run("CONFIG", "SET", "replica-ignore-maxmemory", "yes")
-        wait_for(lambda: refused(""), "the memory to count no more")
+        wait_for(lambda: refused(""), "maxmemory to be ignored")
         client.run("REPLICAOF", "NO", "ONE")
-        wait_for(lambda: refused("OOM"), "the memory to count again")
+        wait_for(lambda: refused("OOM"), "maxmemory to apply to the new master")
 
 
 def test_memory_is_measured_ten_times_a_second() -> None:

@@ -188,7 +188,7 @@ def test_one_entry_serves_all_waiting_clients(client: Connection, engine: Runnin
 
 
 def test_commands_after_a_blocking_one_wait(client: Connection, engine: Running) -> None:
-    """Commands sent after a blocking command run after it."""
+    """Commands that a client sends while it is blocked run after it is served, in order."""
     with Connection(engine) as connection:
         connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         connection.send("INCR", "n")

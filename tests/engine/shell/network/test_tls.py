@@ -162,7 +162,7 @@ def test_certificates_are_reloaded(certificates: Path) -> None:
 
 
 def test_protocol_versions(certificates: Path) -> None:
-    """tls-protocols selects the protocol versions."""
+    """With tls-protocols TLSv1.3, a client that supports at most TLS 1.2 is rejected."""
     port = free_port()
     flags = settings(certificates, port, "--tls-auth-clients", "no", "--tls-protocols", "TLSv1.3")
     with servers.engine(*flags):

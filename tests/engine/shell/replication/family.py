@@ -41,7 +41,7 @@ def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
             and state["slave_repl_offset"] >= replication(master)["master_repl_offset"]
         )
 
-    wait_for(level, "the replica to be where its master is")
+    wait_for(level, "the replica to have the offset of its master")
 
 
 def contents(client: redis.Redis) -> dict[bytes, object]:

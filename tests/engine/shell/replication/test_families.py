@@ -128,7 +128,7 @@ def test_keys_expire_again_after_a_promotion(family):
     wait_for(lambda: "soon" not in second, "the key's time to come")
     assert second.dbsize() == 1
     second.execute_command("REPLICAOF", "NO", "ONE")
-    wait_for(lambda: second.dbsize() == 0, "the key to go")
+    wait_for(lambda: second.dbsize() == 0, "the key to be deleted")
     first.execute_command("CLIENT", "UNPAUSE")
 
 

@@ -64,7 +64,7 @@ def test_shutdown_waits_for_a_lagging_replica():
             with stopped(replica):
                 client.run("SET", "k", "1")
                 caller.send("SHUTDOWN")
-                wait_for(lambda: client.run("INFO", "clients").find(b"blocked_clients:1") > 0, "the end to begin")
+                wait_for(lambda: client.run("INFO", "clients").find(b"blocked_clients:1") > 0, "SHUTDOWN to wait")
                 writer.send("SET", "k", "2")
                 assert client.run("GET", "k") == b"1"
                 left = re.search(rb"shutdown_in_milliseconds:(\d+)", client.run("INFO", "server"))
@@ -79,7 +79,7 @@ def test_shutdown_waits_for_a_lagging_replica():
                 master.process.send_signal(signal.SIGTERM)
                 wait_for(lambda: "shutting down after waiting" in master.output.read_text(), "the signal")
                 assert client.run("GET", "k") == b"2"
-            wait_for(lambda: has_exited(master), "the end")
+            wait_for(lambda: has_exited(master), "the master to exit")
         assert replica.run("GET", "k") == b"2"
         assert "1 of 1 replicas have caught up" in master.output.read_text()
 
@@ -90,9 +90,9 @@ def test_shutdown_now_ends_the_wait():
         with Connection(master) as client, Connection(master) as other:
             client.run("SET", "k", "x" * 1000)
             client.send("SHUTDOWN", "NOSAVE")
-            wait_for(lambda: b"blocked_clients:1" in other.run("INFO", "clients"), "the end to begin")
+            wait_for(lambda: b"blocked_clients:1" in other.run("INFO", "clients"), "SHUTDOWN to wait")
             other.send("SHUTDOWN", "NOW")
-            wait_for(lambda: has_exited(master), "the end")
+            wait_for(lambda: has_exited(master), "the master to exit")
         log = master.output.read_text()
         assert f"replica 127.0.0.1:{replica.port} (online) is 10" in log
         assert "0 of 1 replicas have caught up" in log

@@ -363,7 +363,6 @@ def test_a_log_of_redis_6_is_loaded_and_becomes_the_base(tmp_path, data):
 
 
 def test_only_the_old_log_named_by_appendfilename_is_loaded(tmp_path):
-    """Only the file named by appendfilename is used."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     (tmp_path / "my.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path, appendfilename="my.aof")

@@ -31,7 +31,7 @@ def rest(shell: Shell) -> None:
     for _ in range(1000):
         if not shell.turns.run():
             return
-    raise AssertionError("it never ends")
+    raise AssertionError("the event loop still has work after 1,000 iterations")
 
 
 def test_other_clients_are_served_between_two_pieces(shell):

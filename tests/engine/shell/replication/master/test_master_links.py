@@ -79,7 +79,8 @@ def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
             assert tap.commands(diskless.encode())[-1] == [b"SET", b"and", diskless.encode()]
     assert master.run("DBSIZE") == 3001
     wait_for(
-        lambda: not [file for file in engine.directory.iterdir() if file.name.startswith("temp-")], "the files to go"
+        lambda: not [file for file in engine.directory.iterdir() if file.name.startswith("temp-")],
+        "temporary files to be removed",
     )
 
 

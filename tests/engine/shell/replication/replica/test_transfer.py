@@ -147,7 +147,7 @@ def test_a_large_file_is_closed_in_another_thread(tmp_path, size):
     _, transfer = transfer_of(tmp_path, files=files)
     transfer.feed(b"$%d\r\n%b" % (size + 1, bytes(size)))
     transfer.close()
-    wait_for(lambda: not list(tmp_path.iterdir()), "the file's end")
+    wait_for(lambda: not list(tmp_path.iterdir()), "the file to be removed")
     [thread] = files.threads
     assert (thread is threading.current_thread()) == (size < 1 << 20)
     if thread is not threading.current_thread():

@@ -190,7 +190,7 @@ def test_without_a_complete_replica_nothing_changes(servers):
             assert client.get("k") == b"3"
             assert client.info("replication")["role"] == "master"
             client.set("k", "4", px=1)
-            wait_for(lambda: client.dbsize() == 0, "the key to expire, which no pause keeps any more")
+            wait_for(lambda: client.dbsize() == 0, "the key to expire after the pause")
         finally:
             os.kill(replica.process.pid, signal.SIGCONT)
 

@@ -23,7 +23,9 @@ def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Membe
     """
     expected.run("CONFIG", "SET", "replica-priority", 10)
     other.run("CONFIG", "SET", "replica-priority", 0)
-    wait_for(lambda: announced(watching) == {(expected.port, 10), (other.port, 0)}, "the Sentinels to know that")
+    wait_for(
+        lambda: announced(watching) == {(expected.port, 10), (other.port, 0)}, "the Sentinels to know the priorities"
+    )
     dead.kill()
     wait_for(lambda: watching.master("main") == expected.port, "another master", PATIENCE)
     wait_for(lambda: expected.info().get("role") == "master", "the role of the new master", PATIENCE)
@@ -60,7 +62,10 @@ def test_masters_die_and_clients_follow():
     with sentinels() as watching, family("engine", "redis", "engine") as (first, real, last):
         last.run("CONFIG", "SET", "replica-announced", "no")
         with watching.watching("main", [first, real, last]):
-            wait_for(lambda: announced(watching) == {(real.port, 100)}, "one that is not announced to be left out")
+            wait_for(
+                lambda: announced(watching) == {(real.port, 100)},
+                "the Sentinels to leave out the replica that is not announced",
+            )
             last.run("CONFIG", "SET", "replica-announced", "yes")
             found = redis.Sentinel([("127.0.0.1", port) for port in watching.ports], socket_timeout=5)
             client = found.master_for("main", protocol=2, retry=None)
