@@ -96,7 +96,7 @@ def test_renaming(server: Server, dialogue) -> None:
     ],
 )
 def test_copies(server: Server, dialogue) -> None:
-    """A copy is independent of the original."""
+    """A copy is independent of the original; COPY rejects invalid targets and options."""
     play(server, dialogue)
 
 

@@ -40,7 +40,7 @@ EVERYTHING = [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")]
     ],
 )
 def test_acknowledging(pending: Server, ids: str, acknowledged: int, left: list[int]) -> None:
-    """XACK removes IDs from the pending entries list, whatever their consumer, and returns the number removed."""
+    """XACK removes IDs from the pending entries list, regardless of their consumer, and returns the number removed."""
     pending.expect(f"XACK s g {ids}", acknowledged)
     pending.expect("XPENDING s g - + 10", rows(*((n, who) for n, who in EVERYTHING if n in left)))
 

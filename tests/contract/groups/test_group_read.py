@@ -193,7 +193,7 @@ def test_errors(group: Server, command: str, reply: Error) -> None:
 
 
 def test_unbalanced(group: Server) -> None:
-    """Each key needs an ID."""
+    """Fewer IDs than keys are an error."""
     new = "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
     old = "ERR Unbalanced XREADGROUP list of streams: for each stream key an ID or '>' must be specified."
     reply = group.newest(Error(new), before={"7.4": Error(old)})

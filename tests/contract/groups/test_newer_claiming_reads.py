@@ -179,7 +179,7 @@ def test_nack_counts(group: Server) -> None:
 
 @since("8.8")
 def test_silent_does_not_go_below_zero(group: Server) -> None:
-    """SILENT takes one delivery back, down to zero."""
+    """SILENT reduces the number of deliveries by one, but not below zero."""
     group.given("XNACK s g SILENT IDS 1 1-0", "XNACK s g SILENT IDS 1 1-0")
     group.expect("XPENDING s g 1 1 1", [["1-0", "", -1, 0]])
 
@@ -197,7 +197,7 @@ def test_nacked_entries_stay_pending(group: Server) -> None:
 
 @since("8.8")
 def test_idle_filters_include_nacked_entries(group: Server) -> None:
-    """XPENDING IDLE includes NACKed entries whatever the idle time; a consumer's filter excludes them."""
+    """XPENDING IDLE includes NACKed entries regardless of the idle time; a consumer's filter excludes them."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.expect("XPENDING s g IDLE 99999999 - + 10", [["1-0", "", -1, 1]])
     group.expect("XPENDING s g - + 10 a", [["2-0", "a", ANY, 1]])
@@ -213,7 +213,7 @@ def test_autoclaim_follows_the_order_of_ids(group: Server) -> None:
 @since("8.8")
 @pytest.mark.parametrize("command", ["XCLAIM s g b 99999999 1-0 JUSTID", "XAUTOCLAIM s g b 99999999 0 JUSTID"])
 def test_nacked_entries_can_always_be_claimed(group: Server, command: str) -> None:
-    """A NACKed entry can be claimed whatever the minimum idle time is."""
+    """A NACKed entry can be claimed regardless of the minimum idle time."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.given(command)
     group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "a", ANY, 1]])
@@ -231,7 +231,7 @@ def test_nacked_entries_come_first(group: Server) -> None:
 
 @since("8.8")
 def test_nack_wakes_claiming_readers(group: Server) -> None:
-    """A reader that waits with CLAIM gets entries that are NACKed meanwhile."""
+    """A reader that waits with CLAIM gets an entry that is NACKed during its wait."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     reader = group.client()
     reader.send("XREADGROUP GROUP g b BLOCK 0 CLAIM 99999999 STREAMS s >")
@@ -318,7 +318,7 @@ def of(key: str, *numbers: int) -> list[Any]:
     ],
 )
 def test_limits_over_all_streams(three_streams: Server, words: str, reply: dict[str, tuple[int, ...]]) -> None:
-    """MAXCOUNT and MAXSIZE apply to the whole reply; streams beyond them are left out."""
+    """MAXCOUNT and MAXSIZE apply to the whole reply; streams for which nothing is left are omitted."""
     expected = Streams({key: of(key, *numbers) for key, numbers in reply.items()})
     three_streams.expect(f"XREAD {words} STREAMS a b c 0 0 0", expected)
     three_streams.expect(f"XREADGROUP GROUP g c {words} STREAMS a b c > > >", expected)
@@ -359,8 +359,8 @@ def test_errors_of_limits(three_streams: Server, command: str, words: str, reply
 
 
 @since("8.10")
-def test_limits_of_a_late_reply(server: Server) -> None:
-    """The limits also apply to a reader that waited."""
+def test_maxcount_limits_a_reply_after_a_wait(server: Server) -> None:
+    """MAXCOUNT also limits a reply after a wait."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 MAXCOUNT 2 STREAMS s t 0 0")
     reader.expect_blocked()

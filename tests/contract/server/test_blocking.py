@@ -220,7 +220,7 @@ def test_a_late_delivery_is_pending(group: Server) -> None:
 
 
 def test_history_never_waits(group: Server) -> None:
-    """With an explicit ID next to ``>`` the reply is immediate."""
+    """A command that also reads the history of a stream replies at once, even with BLOCK 0."""
     group.given("XGROUP CREATE t g $ MKSTREAM")
     group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s t > 0", Streams({"t": []}))
 
@@ -468,7 +468,7 @@ def test_deadlines_are_independent(server: Server) -> None:
 
 @pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
 def test_no_waiting_in_a_transaction(group: Server, command: str) -> None:
-    """In MULTI nothing blocks."""
+    """A blocking read in a transaction returns nil at once."""
     group.given("MULTI", command, "XADD s 1-0 f v")
     group.expect("EXEC", [None, "1-0"])
 
@@ -513,7 +513,7 @@ def test_client_unblock_with_a_bad_reason(server: Server) -> None:
 
 @over_tcp
 def test_commands_after_a_wait(server: Server) -> None:
-    """Commands that a blocked client has sent meanwhile run after its wait, in order."""
+    """Commands that a client sends while it is blocked run after its wait, in order."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 STREAMS s $")
     reader.send("PING")

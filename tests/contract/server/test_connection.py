@@ -171,7 +171,7 @@ def test_each_command_replies_as_redis_does(server: Server) -> None:
 
 
 def test_hello_describes_the_server(server: Server) -> None:
-    """HELLO without a version keeps the protocol; its reply is a map in RESP3."""
+    """HELLO describes the server, and without a version keeps the protocol."""
     client = server.client()
     reply = Map(
         server=Newest("redis", valkey={"8.0": "valkey"}),
@@ -200,7 +200,7 @@ def test_names_are_set_and_removed(server: Server) -> None:
 
 
 def test_reset_restores_the_initial_state(server: Server) -> None:
-    """RESET ends a transaction and subscriptions, and restores database 0, RESP2 and no name."""
+    """RESET ends a transaction, and restores database 0, RESP2 and no name."""
     client = server.client()
     for command in ("SELECT 2", "CLIENT SETNAME x", "WATCH k", "MULTI"):
         client.expect(command, OK)

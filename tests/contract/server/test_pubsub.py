@@ -36,8 +36,8 @@ def test_each_channel_gets_its_own_reply(server: Server) -> None:
 
 
 def test_unsubscribing_without_subscriptions_gets_a_reply(server: Server) -> None:
-    """UNSUBSCRIBE and PUNSUBSCRIBE without subscriptions reply once, with nil for a channel; Valkey 8.0 returns an
-    error.
+    """UNSUBSCRIBE and PUNSUBSCRIBE without subscriptions reply once, with nil instead of a channel; Valkey 8.0 returns
+    an error.
     """
     for command in ("unsubscribe", "punsubscribe"):
         answer = [command, None, 0]
@@ -236,7 +236,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("letters", "lines", "events"), EVENTS)
 def test_keyspace_events(server: Server, letters: str, lines: list[str], events: list[Any]) -> None:
-    """Each change publishes its event for the enabled classes."""
+    """Commands publish the same events of the enabled classes as in Redis."""
     server.config("notify-keyspace-events", letters)
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")

@@ -106,7 +106,7 @@ def test_a_monitor_cannot_run_data_commands(server: Server) -> None:
 
 
 def test_the_slow_log_keeps_the_latest_commands(server: Server) -> None:
-    """SLOWLOG shortens arguments and has up to slowlog-max-len entries; IDs continue after a RESET."""
+    """SLOWLOG shortens arguments, numbers its entries in order, and has up to slowlog-max-len of them."""
     server.config("slowlog-max-len", 3)
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", ("SET", "k", "x" * 200), ("DEL", *[f"k{n}" for n in range(40)]))
@@ -275,7 +275,7 @@ def test_subcommands_of_debug(debugged: Server) -> None:
 
 
 def test_digests_identify_the_data(debugged: Server) -> None:
-    """Equal data has an equal digest, whatever its history; an empty server's digest is all zeros."""
+    """Equal data has an equal digest, regardless of its history; an empty server's digest is all zeros."""
     server = debugged
     server.expect("DEBUG DIGEST", "0" * 40)
     server.given("XADD s 1-1 f v", "HSET h a 1 b 2")

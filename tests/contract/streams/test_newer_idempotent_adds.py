@@ -22,7 +22,7 @@ def info(server: Server) -> dict[bytes, Any]:
 
 
 def counts(server: Server) -> tuple[int, int, int, int]:
-    """Return the numbers of producers, of remembered and of ever added idempotent IDs, and of duplicates."""
+    """Return the numbers of producers, of idempotent IDs (remembered, and ever added) and of duplicates."""
     _, _, producers, tracked, added, duplicates = info(server).values()
     return producers, tracked, added, duplicates
 
@@ -107,7 +107,7 @@ def test_options_in_any_order(server: Server) -> None:
 
 
 def test_a_producer_keeps_its_newest_ids(server: Server) -> None:
-    """With more idempotent IDs than its size, a producer drops the oldest."""
+    """A producer with more idempotent IDs than IDMP-MAXSIZE drops the oldest."""
     server.given("XADD s IDMP p 0 * f v", "XCFGSET s IDMP-MAXSIZE 2")
     made = [server.run(f"XADD s IDMP p {n} * f v") for n in range(1, 4)]
     assert counts(server)[:2] == (1, 2)

@@ -62,7 +62,7 @@ def test_trimming(
 
 
 def test_acked_removes_unreferenced_entries(stream: Server) -> None:
-    """ACKED removes entries that all groups have received and acknowledged, also behind entries that stay."""
+    """ACKED removes entries that all groups have received and acknowledged, even after entries that stay."""
     stream.given("XACK s h 2-0")
     stream.expect("XTRIM s MAXLEN 0 ACKED", 1)
     assert left(stream) == [1, 3, 4, 5, 6]

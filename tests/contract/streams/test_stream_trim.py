@@ -112,7 +112,7 @@ def test_nodes_by_bytes(server: Server) -> None:
 
 
 def test_deleted_entries_count_for_their_node(server: Server) -> None:
-    """A deleted entry keeps its place in its node, and a node without live entries is removed."""
+    """A deleted entry still counts for its node, and a node without live entries is removed."""
     server.config("stream-node-max-entries", 10)
     fill(server, 25)
     server.given("XDEL s 1-0 2-0 3-0")
