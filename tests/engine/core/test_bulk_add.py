@@ -147,7 +147,7 @@ def test_a_plain_pipeline_is_one_run():
 
 
 def test_a_declined_run_changes_nothing():
-    """A run with one ID that is too small adds no entry and is left to the single commands."""
+    """A run with one ID that is too small is declined and adds no entry."""
     numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
     data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
     run = scan(data)

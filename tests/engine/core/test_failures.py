@@ -97,9 +97,7 @@ def same(first: Core, second: Core) -> bool:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_of_a_failed_command_is_recorded(call):
-    """A handler that fails at any of its changes raises a FatalError, and the recorded effects are those
-    from before.
-    """
+    """A handler that fails at any of its changes raises a FatalError, and no effects are recorded."""
     with counted_changes() as bomb:
         core, run = prepared()
         before, bomb.counted = core.changes.effects[:], 0
@@ -121,7 +119,7 @@ def test_nothing_of_a_failed_command_is_recorded(call):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_failed_transaction_leaves_no_effects(call):
-    """If a command of a transaction fails, the log keeps the state before the transaction."""
+    """If a command of a transaction fails, replaying the log gives the state before the transaction."""
     with counted_changes() as bomb:
         core, run = prepared()
         model, _ = prepared()
@@ -165,7 +163,7 @@ def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any
 
 
 class _Undo(dict[str, Any]):
-    """Restores the attribute when the entry is deleted."""
+    """Dictionary that restores an attribute when an entry is deleted."""
 
     def __init__(self, owner: Any, attribute: str, before: Any) -> None:
         super().__init__()

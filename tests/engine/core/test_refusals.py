@@ -60,7 +60,7 @@ def test_commands_are_rejected_while_data_is_missing_or_loaded(core):
 
 
 def test_commands_of_the_master_always_run(core):
-    """Commands of the followed master run, whatever rejects the writes of other clients."""
+    """Commands of the followed master run even if writes of other clients are rejected."""
     core.admission.refuse(Refusal.READONLY, b"READONLY x")
     session = core.open_session(1)
     session.is_master = True

@@ -66,7 +66,7 @@ def test_only_lua_values_are_reachable(core: Core) -> None:
     ],
 )
 def test_names_that_do_not_exist(core: Core, name: str) -> None:
-    """The name exists neither as a global, nor raw in the table of globals, nor in loaded code."""
+    """None of these names exists as a global, in the raw table of globals, or in loaded code."""
     reply = run(core, f"return {name}")
     assert isinstance(reply, CommandError)
     assert f"nonexistent global variable '{name}'".encode() in reply.text
@@ -115,7 +115,7 @@ def test_shared_tables_cannot_be_changed(core: Core, script: str) -> None:
 
 
 def test_bytecode_is_not_loaded(core: Core) -> None:
-    """Bytecode is rejected by loadstring, by load in any division, and as a script."""
+    """Bytecode is rejected by loadstring, by load in pieces of any size, and as a script."""
     for script in (
         "return loadstring(string.dump(function() return 1 end))",
         "local s = string.dump(function() return 1 end) local i = 0 "
@@ -142,7 +142,7 @@ def test_bytecode_is_not_loaded(core: Core) -> None:
     ],
 )
 def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """A script that exceeds the memory limit ends, whatever errors it catches, and the next script is not affected."""
+    """A script that exceeds the memory limit ends even if it catches errors, and the next script is not affected."""
     monkeypatch.setattr(interpreter, "MEMORY_LIMIT", 8 << 20)
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"big", b"x" * 300_000], NOW_US)

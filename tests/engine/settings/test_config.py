@@ -143,7 +143,7 @@ def test_the_configuration_in_conf_has_the_defaults() -> None:
 
 
 def test_config_set_is_all_or_nothing() -> None:
-    """An invalid pair, or a listener that raises, leaves all values unchanged, and listeners are called again."""
+    """An invalid pair, or a listener that raises, leaves all values unchanged; earlier listeners are called again."""
     config = Config()
     assert config.change([(b"timeout", b"5"), (b"hz", b"x")]) is not None
     assert config.integer("timeout") == 0
@@ -224,7 +224,7 @@ def test_a_flag_and_its_value_may_be_one_word():
 
 
 def test_directives_of_redis_8_6_exist():
-    """The configuration files of newer servers load: each of their directives is in the table."""
+    """Directives that Redis has added after 7.0, up to 8.6, are in the table."""
     names = """aof-load-corrupt-tail-max-size aof-rewrite-cpulist bgsave-cpulist bio-cpulist
     cluster-announce-human-nodename cluster-compatibility-sample-ratio cluster-slot-migration-handoff-max-lag-bytes
     cluster-slot-migration-write-pause-timeout cluster-slot-stats-enabled hide-user-data-from-log key-memory-histograms

@@ -14,6 +14,6 @@ _SECRET = re.compile(r"(pass|password|(master|primary)(auth|user))$")
 
 @pytest.mark.parametrize("name", [name for name in (*DIRECTIVES, *ALIASES) if _SECRET.search(name)])
 def test_config_set_of_a_password_is_redacted(name: str) -> None:
-    """CONFIG SET hides passwords, whatever the case of the directive's name and among other directives."""
+    """Passwords in CONFIG SET are hidden, also among other directives and if the directive's name is in upper case."""
     words = [b"CONFIG", b"SET", b"port", b"1", name.upper().encode(), b"secret"]
     assert without_secrets(words) == [*words[:-1], b"(redacted)"]

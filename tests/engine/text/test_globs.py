@@ -55,7 +55,7 @@ def test_unusual_patterns(pattern: str, text: str, expected: bool) -> None:
 
 
 def test_case_can_be_ignored() -> None:
-    """The names of directives are matched without regard to case."""
+    """Case is ignored only on request, as for the names of directives."""
     assert matches(b"MAX[A-C]?*", b"maxbytes", ignore_case=True)
     assert not matches(b"MAX*", b"maxbytes")
 

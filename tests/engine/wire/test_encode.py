@@ -97,7 +97,7 @@ VALUES = st.one_of(
 
 @given(st.lists(st.binary(max_size=12), max_size=30), st.lists(VALUES, max_size=3), st.sampled_from([2, 3]))
 def test_a_list_of_strings_is_encoded_like_single_values(strings: list[bytes], others: list[Any], proto: int) -> None:
-    """Strings are encoded together, with the bytes that each value has by itself; so are pages."""
+    """A list of strings, at once or in pages, has the bytes of its values encoded one by one."""
     values = [*strings, *others]
     expected = b"*%d\r\n" % len(values) + b"".join(encoded(value, proto) for value in values)
     assert encoded(values, proto) == expected

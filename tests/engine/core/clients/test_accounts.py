@@ -116,7 +116,10 @@ def test_user_lines_of_a_configuration() -> None:
 
 
 def test_requirepass_is_the_default_user_s_password() -> None:
-    """requirepass applies at startup and when it changes; an empty one removes the password. Open connections stay."""
+    """requirepass applies at startup and when it changes; an empty one removes the password.
+
+    Open connections stay logged in.
+    """
     core = core_with(requirepass="pw")
     early = core.open_session(NOW_US)
     assert run(core, early, "PING") == "NOAUTH Authentication required."

@@ -76,7 +76,7 @@ def test_ps_state_has_the_values_of_xinfo(stream, read):
 
 @given(STREAMS, st.integers(0, 61), st.integers(0, 61), st.integers(1, 9))
 def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
-    """PS.SPLIT's parts are contiguous, cover all entries of the range, differ by at most one entry, and end at upto."""
+    """PS.SPLIT's parts are contiguous, cover the range up to its end, and differ in size by at most one entry."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
     within = [number for number in numbers if number not in deleted and after < number <= upto]

@@ -59,7 +59,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Side:
-    """A core with a stream, partly packed, with gaps; a group of many consumers; a hash, a list and other keys."""
+    """A core with a partly packed stream that has gaps, a group of many consumers, a hash, a list and other keys."""
 
     def __init__(self) -> None:
         self.core: Core = new_core()
@@ -173,7 +173,7 @@ def test_a_long_reply_shows_the_data_at_its_command(whole, small_pages, command)
     "command", [command for command in COMMANDS if command[0] in "XHP"], ids=lambda command: command[:30]
 )
 def test_every_page_is_small(small_pages, command):
-    """No page of a long reply exceeds the maximum number of elements, whatever the length of the reply."""
+    """No page of a long reply exceeds the maximum number of elements, regardless of the length of the reply."""
     pages = [b"".join(page) for page in pages_of(Side().run(command, after_ms=5), 2)]
     assert len(pages) > 2
     assert max(page.count(b"-1\r\n") for page in pages) <= PAGE

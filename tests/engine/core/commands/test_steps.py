@@ -120,7 +120,7 @@ def test_a_wrong_id_prevents_all_changes(command):
 
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
 def test_a_step_is_rejected_if_its_command_would_be(why):
-    """If the disk fills up, the server becomes a replica or data is loaded, earlier steps stay and no more run."""
+    """If the disk is full, the server becomes a replica or data is loaded, earlier steps stay and no further one runs."""
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps
@@ -206,7 +206,7 @@ def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
     ],
 )
 def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, is_removed):
-    """Entries delivered meanwhile are removed as well; a new consumer, group or stream of the same name stays."""
+    """Entries delivered between steps are removed as well; a new consumer, group or stream of the same name stays."""
     side = mixed()
     side.core.allow_steps()
     steps = side.run(DELETE)

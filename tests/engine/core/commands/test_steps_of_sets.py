@@ -65,7 +65,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     ],
 )
 def test_a_large_result_shows_one_moment(small_sets, command, meanwhile):
-    """A result shows the sets either before or after a concurrent change; a stored result is restored by the log."""
+    """A reply shows the sets either before or after a concurrent change; a stored result shows them after it."""
     names = ("x", "y", "z", "to", "none", "other")
     before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
     start = {name: set(value) for name, value in before.items() if value is not None}

@@ -119,7 +119,7 @@ def test_memory_of_clients_includes_their_queued_commands() -> None:
 
 @pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
 def test_a_core_without_a_process_replies(line: str) -> None:
-    """A core without a process replies to the same commands."""
+    """Commands about the process succeed in a core without a process."""
     _, run = core_of()
     assert not isinstance(run(line), CommandError)
 

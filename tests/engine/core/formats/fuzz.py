@@ -39,7 +39,7 @@ _PIECES = [
 
 
 def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
-    """Return the input with this number."""
+    """Return the damaged file that the seed and the number identify."""
     draw = random.Random(seed << 32 | number)
     data = bytearray(draw.choice(files)[:-8])
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):

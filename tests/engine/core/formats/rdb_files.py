@@ -103,7 +103,7 @@ SCORES = [(b"low", -math.inf), (b"7", -5.5), (b"x" * 60, 1024.0), (b"high", math
 
 
 def packed(data: bytes) -> bytes:
-    """Return an encoded string."""
+    """Return the data as an RDB string without compression."""
     return length(len(data)) + data
 
 

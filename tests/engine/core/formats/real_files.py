@@ -140,7 +140,7 @@ def view(ask: Any) -> dict[bytes, Any]:
 
 
 def programs() -> dict[str, str]:
-    """Return name and path of the redis-server on PATH and of the servers that scripts/peers has unpacked."""
+    """Return the names and paths of the redis-server on PATH and of the servers that scripts/peers has unpacked."""
     installed = tools.path_of("redis-server")
     peers = Peers(PEERS_DIR)
     found = {} if installed is None else {"redis-server": installed}
@@ -149,7 +149,7 @@ def programs() -> dict[str, str]:
 
 @contextmanager
 def server(program: str, *flags: str) -> Iterator[Connection]:
-    """Yield a client of a server of this program."""
+    """Start a server of this program and yield a client of it."""
     with (
         mock.patch.dict(os.environ, {"REDIS_SERVER": program}),
         servers.redis(*flags) as running,
@@ -159,7 +159,7 @@ def server(program: str, *flags: str) -> Iterator[Connection]:
 
 
 def files() -> dict[str, bytes]:
-    """Return each server's files of each part's keys, with and without compression and idle times."""
+    """Return two RDB files of each server for each part: compressed, and uncompressed with idle times."""
     found = {}
     for name, program in programs().items():
         for way, flags in {"": (), ", idle": ("--maxmemory-policy", "allkeys-lru", "--rdbcompression", "no")}.items():

@@ -305,7 +305,7 @@ def payload_of_a_group(read: int) -> bytes:
 
 
 def counters(core: Core) -> list[Any]:
-    """Return entries-added of the stream ``copy``, and its group's entries-read in XINFO and PS.STATE."""
+    """Return entries-added of the stream ``copy``, and its group's entries-read and lag in XINFO and PS.STATE."""
     session = core.open_session(NOW_US)
     stream, (group,) = (core.execute(session, [b"XINFO", word, b"copy"], NOW_US) for word in (b"STREAM", b"GROUPS"))
     position = core.execute(session, [b"PS.STATE", b"copy", b"g"], NOW_US)[-1]
@@ -388,7 +388,7 @@ def test_redis_restores_what_we_dump(redis_side):
 @pytest.mark.redis
 def test_we_restore_what_redis_dumps(redis_side):
     """The engine accepts a real server's payloads, with compressed strings and deleted entries, and
-    gives its replies.
+    then gives the server's replies.
     """
     ours = Side()
     fill(redis_side)

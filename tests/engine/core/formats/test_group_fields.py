@@ -16,7 +16,10 @@ from engine.core.streams.stream import Stream
 
 
 def stream_with_group() -> tuple[Stream, Group]:
-    """Return a stream and its group with two consumers. The group and consumer c have no value of a new one."""
+    """Return a stream and its group with two consumers.
+
+    Every value of the group and of consumer ``c`` differs from that of a new group or consumer.
+    """
     stream = Stream(Storage())
     group = stream.groups[b"g"] = Group(7 << 64 | 1, 5)
     group.consumer(b"other", 3)

@@ -62,7 +62,7 @@ def test_changed_deadlines_do_not_pile_up():
 
 
 def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
-    """A heap contains only objects that the garbage collector does not have to visit."""
+    """The heap of deadlines contains only objects that the garbage collector does not have to visit."""
     deadlines = Deadlines.of({b"a": 1, b"b": 2})
     deadlines.put(b"c", -3)
     deadlines.put_all([b"d", b"e"], 4)

@@ -238,7 +238,7 @@ def test_idle_time_is_the_time_since_the_last_use(core):
 
 
 def test_swapped_databases_notify_waiters_and_watchers(core):
-    """SWAPDB serves clients that wait for a key that comes with it, and fails transactions that watch a changed key."""
+    """SWAPDB serves clients that wait for a key of the other database, and fails transactions that watch a key."""
     waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
     core.execute(other, [b"SET", b"k", b"0"], NOW_US)
     other.db = 1

@@ -42,7 +42,7 @@ def test_columns_equal_the_frames(frames):
 
 @given(entries(), st.data())
 def test_changed_frames_give_their_own_bytes_or_nothing(frames, data):
-    """With any byte after the first frame changed, columns and IDs have the changed bytes, or there are none."""
+    """If a byte after the first frame is changed, columns and IDs have the changed byte, or there are no columns."""
     edges = _offsets(frames)
     whole = bytearray(b"".join(frames) + b"*")
     at = data.draw(st.integers(edges[1], edges[-1]))
@@ -79,7 +79,7 @@ def test_very_long_values_have_no_columns():
 
 
 def test_frames_may_start_and_end_anywhere_in_a_buffer():
-    """Offsets may start and end anywhere in the buffer."""
+    """Frames in the middle of a buffer give their own columns."""
     frames = [frame(b"%d-0" % number, [b"n", b"%d" % number]) for number in range(8, 120)]
     offsets = _offsets(frames)
     found = split(memoryview(b"".join(frames)), offsets[3:-5])
@@ -88,7 +88,7 @@ def test_frames_may_start_and_end_anywhere_in_a_buffer():
 
 @pytest.mark.parametrize("length", [b"03", b"+3", b"3 ", b"-1", b"", b"00000000003", b"99999999999"])
 def test_an_unusual_length_is_no_uniform_frame(length):
-    """A frame with a length in another spelling than the engine's has no columns."""
+    """Frames have no columns if a length is not written as the engine writes it."""
     good, odd = frame(b"1-1", [b"n", b"abc"]), b"*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nn\r\n$%b\r\nabc\r\n" % length
     assert split(good + odd, _offsets([good, odd])) is None
 

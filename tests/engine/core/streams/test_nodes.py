@@ -24,7 +24,7 @@ _SHAPES = ([b"a", b"b"], [b"name"], [b"first", b"second", b"third"], [b"7", b"x"
 
 
 def _history(seed: int) -> list[Any]:
-    """Return the number of trimmed entries and the node map of a stream after a random history."""
+    """Change a stream at random; return the numbers of trimmed entries and the node maps after each step."""
     chance, core, shown = random.Random(seed), new_core(), []
 
     def run(*words: Any) -> Any:
@@ -82,7 +82,7 @@ def _long_stream(count: int) -> tuple[Core, Any]:
     "words", ["MAXLEN ~ 100", "MAXLEN ~ 100 LIMIT 5000", "MINID ~ 2000000000000", "MAXLEN ~ 100 DELREF"]
 )
 def test_approximate_trimming_reads_few_entries(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trimming thousands of entries far above the threshold parses few of them individually."""
+    """Approximate trimming of thousands of entries parses few of them individually."""
     core, session = _long_stream(20_000)
     parsed = 0
 

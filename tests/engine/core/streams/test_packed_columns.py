@@ -111,7 +111,7 @@ def test_entries_that_do_not_fit_columns_stay_frames(words):
 
 
 def test_short_reads_decode_little():
-    """Reading a hundred entries at any position does not decode the whole chunk; many sequential short reads do."""
+    """Reading a hundred entries does not decode the whole chunk; many sequential short reads do."""
     cold = pack(_random_plain(), SpanCache(), as_columns=True)
     spans = cold.cache.spans
     assert len(b"".join(cold.views(1500, 1600))) < 20_000

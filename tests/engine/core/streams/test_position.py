@@ -27,7 +27,7 @@ def read_one(stream: Stream, last_id: int, entries_read: int, entry_id: int) -> 
     st.booleans(),
 )
 def test_entries_read_of_a_large_delivery(size, deleted, trimmed, last_id, counted):
-    """A delivery of many entries gives the entries-read of single deliveries, whatever was deleted and trimmed."""
+    """A delivery of many entries gives the entries-read of single deliveries, even after deletions and trims."""
     stream = Stream(Storage())
     for number in range(1, size + 1):
         stream.append(number, frame(ids.text(number), [b"f", b"v"]))

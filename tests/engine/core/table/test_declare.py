@@ -36,7 +36,7 @@ def handler(ctx: Any, argv: list[bytes]) -> Reply:
 
 @pytest.mark.usefixtures("added")
 def test_omitted_values_come_from_the_family() -> None:
-    """The usage gives name, syntax and arity, the docstring the summary, the family the rest."""
+    """Name, syntax and arity come from the usage, the summary from the docstring, and all else from the family."""
     FAMILY("x.family key [count]")(handler)
     command = COMMANDS[b"X.FAMILY"]
     assert (command.name, command.syntax, command.arity) == ("x.family", "key [count]", -2)
@@ -75,7 +75,7 @@ def test_a_name_is_declared_once() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_container_has_subcommands_and_help() -> None:
-    """A container declares its subcommands; only these have keys and categories; HELP lists the declarations."""
+    """Only the subcommands of a container have keys and categories, and HELP lists the declared ones."""
     subcommand = container("x.box", "Holds.", group="list", since="4.0.0", acl="list", keys=ONE_KEY, help_since="5.0.0")
     subcommand("put key <ON | OFF>", "write")(handler)
     box = COMMANDS[b"X.BOX"]
