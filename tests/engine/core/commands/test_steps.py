@@ -120,7 +120,7 @@ def test_a_wrong_id_prevents_all_changes(command):
 
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
 def test_a_step_is_rejected_if_its_command_would_be(why):
-    """If the disk is full, the server becomes a replica or data is loaded, earlier steps stay and no further one runs."""
+    """If the disk is full, or the server loads data or becomes a replica, earlier steps stay and no more are run."""
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps
