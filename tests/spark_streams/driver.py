@@ -76,7 +76,7 @@ class Query:
         return rows
 
     def trigger(self) -> list[dict[str, Any]] | None:
-        """Run a micro-batch; return its rows, or None without new entries."""
+        """Run a micro-batch; return its rows, or None if there are no new entries."""
         return self.run() if self.plan() else None
 
     def drain(self, most: int = 100) -> list[dict[str, Any]]:

@@ -153,17 +153,17 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[INVALID_OPTION\] Option 'url' is '\(not shown\)', but it has no scheme",
         r"write redis:// before host and port",
     ),
-    "nobody at the port": (
+    "no server at the port": (
         lambda actions: actions.batch(stream="s", url=f"redis://127.0.0.1:{servers.free_port()}", retryTimeoutMs=0),
         r"\[SERVER_UNREACHABLE\] Cannot connect to redis://127\S+ .*refused",
         r"Check the option 'url' \(host and port\), and that the server is running",
     ),
-    "commands that the user may not do": (
+    "commands that the user may not run": (
         lambda actions: actions.batch(stream="s", user="poor", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'poor' to run XRANGE: NOPERM",
         r"All required permissions: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
-    "ECHO, which the user may not do": (
+    "ECHO, which the user may not run": (
         lambda actions: actions.batch(stream="s", user="mute", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'mute' to run ECHO: NOPERM",
         r"All required permissions: ACL SETUSER mute ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
@@ -260,7 +260,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[SERVER_REFUSED\] redis://\S+/99 refused SELECT 99: .*out of range",
         r"The option 'url' names the server",
     ),
-    "a file of certificates that is not there": (
+    "a missing file of certificates": (
         lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "rediss"), tls__caFile="/no/such.crt"),
         r"\[INVALID_OPTION\] Option 'tls.caFile' is '/no/such.crt', but there is no such file",
         r"Correct the option",
@@ -290,7 +290,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[FIELDS_MISSING\] There is no value for 'statoin' in any of the \d rows .*have the fields 'n', 'station'",
         r"Correct the column's name \(the nearest field: 'station'\)",
     ),
-    "the same in the first batch of a query": (
+    "a misspelt column in the first batch of a query": (
         lambda actions: actions.trigger(
             actions.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")
         ),
@@ -317,7 +317,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[INVALID_OPTION\] Option 'pageSize' is 'many'",
         r"Correct the option",
     ),
-    "a key that is no stream": (
+    "a key that is not a stream": (
         lambda actions: actions.batch(stream="text"),
         r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
         r"Name a stream, or delete the key",
@@ -327,7 +327,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"""\[INVALID_OPTION\] Option 'startingOffsets' is '\{"t": "1-1"\}', but the query does not read t""",
         r"name exactly its streams: s",
     ),
-    "a time that is none": (
+    "a text that is not a time": (
         lambda actions: actions.batch(stream="s", startingTimestamp="yesterday"),
         r"\[INVALID_OPTION\] Option 'startingTimestamp' is 'yesterday', but it must be",
         r"milliseconds since 1970, an ISO 8601 time",

@@ -113,7 +113,7 @@ def test_a_report_that_cannot_be_stored_is_logged_once(site: Site, caplog: pytes
     assert (sorted(site.client.keys()), site.client.xlen("s")) == (keys, 10)
 
 
-def test_an_unreachable_server_delays_no_listener(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_server_delays_a_listener_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """An unreachable server delays the listener once and briefly, with one warning; later batches are skipped."""
     site.add("s", 10)
     query = site.query(stream="s", group="g")

@@ -19,7 +19,7 @@ from spark_streams.errors import OptionsError
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install the checks in front of methods that stand for Spark's."""
+    """Install the checks in front of stubs of Spark's methods."""
     for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
         for method in methods:
             monkeypatch.setattr(kind, method, _returns)
@@ -75,7 +75,7 @@ def test_start_refuses_wrong_options() -> None:
     """`start()` rejects wrong options of a streaming write, and accepts Spark's own options."""
 
     class Frame:
-        """Stands for a DataFrame."""
+        """Stub of a DataFrame."""
 
         _session = None
 

@@ -19,8 +19,8 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """`orders` with 1,200 plain entries. After each hundredth one follows an entry with bytes that are not UTF-8, an
-    empty value, line breaks, quotes, and a repeated field.
+    """`orders` with 1,200 plain entries. Each hundredth of them is followed by an entry with bytes that are not UTF-8,
+    an empty value, line breaks, quotes, and a repeated field.
     """
     with client.pipeline() as pipe:
         for number in range(1, 1201):

@@ -106,7 +106,7 @@ def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPa
 def test_differences_are_named_and_exit_with_3(
     cli_of: Cli, checkpoint: Path, client: redis.Redis, command: str, difference: str
 ) -> None:
-    """`diff` exits with 3 and names the error that the query would fail with."""
+    """`diff` exits with 3 and describes each difference, with the error that it would cause in the query."""
     client.execute_command(*command.split())
     result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
     assert result.exit_code == 3

@@ -50,7 +50,7 @@ def test_one_entry_from_arguments(cli_of: Cli, client: redis.Redis) -> None:
 def test_rows_from_files(
     cli_of: Cli, client: redis.Redis, tmp_path: Path, name: str, text: str, entries: list[dict[bytes, bytes]]
 ) -> None:
-    """A missing value becomes no field, and every entry gets a new ID."""
+    """A missing value adds no field, and every entry gets a new ID."""
     file = tmp_path / name
     file.write_text(text)
     assert "Would add" in cli_of("produce", "s", "-f", str(file), "--dry-run")

@@ -30,7 +30,7 @@ def test_a_dashboard_is_read_only_by_default(started: Started, client: redis.Red
 
 
 def test_a_group_is_moved_to_the_previewed_position(client: redis.Redis, dashboard: Dashboard) -> None:
-    """A confirmed group moves to the position shown in the preview, even if the group has advanced since."""
+    """A confirmed move goes to the position shown in the preview, even if the group has advanced since then."""
     _filled(client)
     plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
     assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]

@@ -16,7 +16,7 @@ from tests.suite.waiting import wait_for
 
 
 def test_read_ahead_is_limited_in_bytes() -> None:
-    """The reader blocks when its queued items reach ten bytes: two items of five bytes, while the third waits."""
+    """With a limit of ten bytes, two items of five bytes are queued, and `put` of a third item blocks."""
     read, made = ReadAhead(1000, 10), [0]
 
     def fill() -> None:

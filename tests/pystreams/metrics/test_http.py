@@ -66,4 +66,4 @@ def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypa
             except OSError:
                 return False
 
-        wait_for(answered, "a place")
+        wait_for(answered, "a free connection")

@@ -71,7 +71,7 @@ def test_plain_text_on_the_network_is_a_warning(url: str, local: bool, verdict: 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])
 def test_files_that_everyone_can_read_are_a_warning(kind: str, tmp_path: Path) -> None:
-    """The append-only log is reported if its directory is readable by everyone, and the ACL file always."""
+    """Snapshots and ACL files that everyone can read are reported, except a snapshot in a private directory."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     (users := tmp_path / "users.acl").write_text("user default on nopass ~* &* +@all\n")

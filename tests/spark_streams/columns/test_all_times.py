@@ -39,7 +39,7 @@ each_kind = pytest.mark.parametrize(("kind", "of"), KINDS, ids=[str(kind) for ki
 
 
 def deep(kind: Any) -> Any:
-    """Return a type with the given one in a list, in a struct, and as key and value of a map."""
+    """Return a struct type with the given type in a list, as key and value of a map, and in a struct."""
     return pa.struct([("list", pa.list_(kind)), ("map", pa.map_(kind, kind)), ("struct", pa.struct([("one", kind)]))])
 
 
@@ -47,7 +47,7 @@ def deep(kind: Any) -> Any:
 @unhurried
 @given(data=st.data())
 def test_fields_of_any_year_read_back(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
-    """Every value of Spark's type is unchanged after a round trip through text."""
+    """Nulls, and dates, times and intervals of any year, are unchanged after a round trip through text."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=4)), kind)
     assert numbers(values.from_text(values.to_text(column), kind)) == numbers(column)
 
@@ -77,9 +77,9 @@ def test_dates_round_trip(days: int) -> None:
     assert calendar.days_of(*calendar.date_of(days)) == days
 
 
-#: What Spark 4's CSV source reads in the time zone Europe/Berlin: as a date, a timestamp (shown in that zone) and a
-#: timestamp without a zone. Days without dashes, zone names such as PST, and times without a date are read differently,
-#: so the table has none.
+#: Texts, and what Spark 4's CSV source reads from each in the time zone Europe/Berlin: a date, a timestamp (shown in
+#: that zone) and a timestamp without a zone. The connector reads days without dashes, zone names such as PST, and times
+#: without a date differently than Spark, so the table has none.
 SPARK_READS: list[tuple[str, str | None, str | None, str | None]] = [
     ("9999-12-31T23:59:59-05:00", "9999-12-31", "+10000-01-01 05:59:59", None),
     ("+10000-01-01T04:59:59Z", "+10000-01-01", "+10000-01-01 05:59:59", None),
@@ -192,7 +192,7 @@ SPARK_READS_AS_DOUBLE: list[tuple[str, float | None]] = [
 def test_texts_are_the_dates_and_times_that_spark_reads(
     text: str, date: str | None, moment: str | None, local: str | None
 ) -> None:
-    """Each text has Spark's value as a date, a timestamp and a local timestamp, or null if Spark has null."""
+    """Each text is read as the same date, timestamp and local timestamp as by Spark, or as null if Spark reads null."""
     column, zone = pa.array([text.encode()]), time_zones.info("Europe/Berlin")
     (days,) = numbers(values.from_text(column, pa.date32()))
     (micros,) = numbers(values.from_text(column, pa.timestamp("us", "Europe/Berlin")))
@@ -208,7 +208,7 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
 
 @pytest.mark.parametrize(("text", "number"), SPARK_READS_AS_DOUBLE)
 def test_texts_are_the_doubles_that_spark_reads(text: str, number: float | None) -> None:
-    """Each text has Spark's value as a double, with surrounding blanks, Java suffixes, or in hexadecimal."""
+    """Each text is read as the same double as by Spark, also with blanks, Java suffixes, or in hexadecimal."""
     (found,) = values.from_text(pa.array([text.encode()]), pa.float64()).to_pylist()
     assert same([found], [number])
 
@@ -255,7 +255,7 @@ def test_no_text_of_a_field_raises(kind: Any, texts: list[bytes | None], epochs:
 @unhurried
 @given(texts=st.lists(HOSTILE, max_size=4), wraps=st.booleans())
 def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
-    """Any JSON text is read as a value, or as null and marked as malformed, without an error."""
+    """Any bytes in place of JSON give one value or null per text, without an error."""
     whole = pa.array([b'{"x":' + text + b"}" if wraps else text for text in texts], pa.binary())
     column, wrong = json_values.members(whole, {"x": kind})["x"]
     assert len(column) == len(texts) == (len(texts) if wrong is None else len(wrong))
@@ -273,7 +273,7 @@ def test_nans_are_the_same() -> None:
 @unhurried
 @given(data=st.data())
 def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
-    """A column is written like its values one by one, whatever years the other values have."""
+    """Each value has the same text in a column as alone, regardless of the years of the other values."""
     usual = st.integers(-(10**5), 10**5).map(lambda number: number * (1 if kind == pa.date32() else 10**9))
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), usual, of), max_size=6)), kind)
     alone = [column.slice(at, 1) for at in range(len(column))]

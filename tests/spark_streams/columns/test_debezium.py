@@ -108,7 +108,7 @@ def test_entries_in_another_format_are_malformed() -> None:
 
 
 def test_schemas_that_differ_from_event_to_event() -> None:
-    """The payload is found after its own schema, whatever the schemas of the other events contain."""
+    """Each event's payload is found, even if the events' schemas differ or contain the text `payload`."""
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
     entries = [{b"k": text({"schema": schema, "payload": {"n": n}})} for n, schema in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]

@@ -203,7 +203,7 @@ def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -
     ids=str,
 )
 def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Valid rows are read by Arrow only; one malformed row sends at most a hundred rows to the slow parser."""
+    """Valid rows are read by Arrow only; one malformed row sends at most 101 rows to the slow parser."""
     value = {
         pa.int64(): "7",
         pa.float32(): "0.1",

@@ -24,7 +24,7 @@ from tests.spark_streams.driver import schema_of
 
 
 def read(schema: str | t.StructType, *entries: Entry, mask: Any = None, **extra: str) -> tuple[list[Any], Counter[str]]:
-    """Return the values of `_rescued`, and the counts by column."""
+    """Return the parsed values of `_rescued`, and the number of malformed values in each column."""
     known = options.read_options({"stream": "s", **extra})
     counts: Counter[str] = Counter()
     reader = resolution.reader(known) if known.has_schema(known.value_format) else None
@@ -65,7 +65,7 @@ def test_members_of_json_are_kept_as_they_were() -> None:
 
 
 def test_values_of_avro_are_kept() -> None:
-    """A number that is too large for its column is kept as a number, and bytes that cannot be decoded as Base64."""
+    """A number too large for its column is kept as a number; bytes that cannot be decoded are kept in Base64."""
     avro = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), {"n": 3_000_000_000})
@@ -75,7 +75,7 @@ def test_values_of_avro_are_kept() -> None:
 
 
 def test_debezium_and_maps_are_kept() -> None:
-    """The key and members of a change event are kept, and the whole entry if a value of the map is not text."""
+    """A change event's key and members that do not fit are kept, and the map of fields if a value is not UTF-8."""
     event = {b"key": b'{"id":"x"}', b"value": b'{"n":"many"}'}
     schema = schema_of("n int, _rescued string").add("_key", t.StructType().add("id", t.IntegerType()))
     assert read(schema, event, valueFormat="debezium")[0] == [{"_key": '{"id":"x"}', "n": "many"}]
@@ -92,7 +92,7 @@ def test_rows_of_other_tasks_do_not_count() -> None:
 
 
 def test_the_column_is_a_string() -> None:
-    """Another type than string for `_rescued` is an error."""
+    """A column `_rescued` that is not a string is an error."""
     with pytest.raises(PystreamsError, match=r"RESERVED_COLUMN.*_rescued"):
         read("n int, _rescued int")
 

@@ -155,7 +155,7 @@ def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
 
 
 def test_null_in_json_is_a_variant_and_a_missing_member_is_none() -> None:
-    """JSON's null is a valid variant, and a missing member is a null column."""
+    """JSON's null is read as a variant that is not null itself, and a missing member as null."""
     kind = to_arrow_type(t.VariantType())
     (null, missing), wrong = json_values.members(pa.array([b'{"v":null}', b"{}"]), {"v": kind})["v"]
     assert (variants.to_python(null.as_py()), missing.as_py(), wrong) == (None, None, None)

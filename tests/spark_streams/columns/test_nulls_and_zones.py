@@ -114,7 +114,7 @@ def test_null_value_conflicts_with_json() -> None:
     ],
 )
 def test_names_of_zones(text: str, name: str) -> None:
-    """A time zone is a name of the time zone database or an offset, and Arrow has the same offset."""
+    """Names and offsets of time zones are normalized, and Arrow uses the same UTC offset for the normalized name."""
     assert time_zones.parse(text) == name
     moment = datetime.datetime(2013, 7, 4, tzinfo=UTC)
     (shown,) = pa.array([moment], pa.timestamp("us", name)).to_pylist()
@@ -129,7 +129,7 @@ def test_invalid_zones_are_rejected(text: str) -> None:
 
 
 def test_the_machines_zone(tmp_path: Path) -> None:
-    """The machine's time zone is that of TZ, then that of the system's setting, then UTC."""
+    """The machine's time zone comes from TZ if it is set, else from the system's setting; the default is UTC."""
     link = tmp_path / "localtime"
     assert time_zones.of_machine({}, link) == "UTC"
     link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")

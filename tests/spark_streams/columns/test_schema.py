@@ -37,7 +37,7 @@ def page_of(*entries: Entry) -> Page:
 
 
 def read(schema: str | t.StructType, *entries: Entry, **read_options: str) -> list[dict[str, Any]]:
-    """Return the rows of these entries."""
+    """Return the rows read from these entries."""
     known = options.read_options({"stream": "s", **read_options})
     batch = ReadSchema.of(schema_of(schema), known).batch(page_of(*entries), "s")
     rows: list[dict[str, Any]] = batch.to_pylist()
@@ -166,7 +166,7 @@ def test_the_number_of_deliveries() -> None:
     ids=str,
 )
 def test_unsupported_columns_are_rejected(field: t.StructField) -> None:
-    """A column of an unsupported type, or one of the connector's with another type, is an error."""
+    """A column of an unsupported type, or a reserved column of the wrong type, is an error."""
     with pytest.raises(SchemaError):
         read(t.StructType([field]))
 
@@ -187,7 +187,7 @@ def test_unsupported_columns_are_rejected(field: t.StructField) -> None:
     ],
 )
 def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
-    """A field's inferred type is the narrowest one that all its values have."""
+    """A field's inferred type is the narrowest type that fits all its values."""
     assert inference.text_type([text.encode() for text in texts]) == kind
     assert inference.text_type([b"\xff"]) == t.BinaryType()
 

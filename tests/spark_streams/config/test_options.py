@@ -149,7 +149,7 @@ def test_every_option_is_documented_and_every_field_is_an_option() -> None:
 
 
 def test_every_option_is_used() -> None:
-    """The field of each option is used in the connector or its client."""
+    """The code of the connector or of its client refers to the field of each option."""
     packages = (ROOT / "spark_streams", ROOT / "streamclient")
     trees = [ast.parse(path.read_text()) for package in packages for path in package.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -161,7 +161,7 @@ def test_every_option_is_used() -> None:
 
 @pytest.mark.parametrize("option", DECLARED, ids=lambda option: option.name)
 def test_a_documented_default_is_the_default(option: Option) -> None:
-    """The documented default of an option is parsed as its default."""
+    """A documented default that is a value, parsed as the option, gives the option's default."""
     if option.shown_default() and not option.default_text:
         assert option.parse(option.shown_default()) == option.default
 

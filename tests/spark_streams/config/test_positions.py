@@ -25,8 +25,8 @@ from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
     ],
 )
 def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: StreamId) -> None:
-    """As in XRANGE, IDs are inclusive, `(` excludes, and a missing sequence number is completed
-    depending on the end.
+    """As in XRANGE, IDs are inclusive, `(` makes them exclusive, and a missing sequence number is the lowest in a start
+    and the highest in an end.
     """
     parse = positions.parse_end if end else positions.parse_start
     assert parse(text, ("s",)).of("s").after == after
@@ -43,7 +43,7 @@ def test_positions_for_each_stream() -> None:
     "text", ["", "soon", "{", '{"a": "earliest"}', '{"a": "1", "b": "2", "c": "3"}', '{"a": "x", "b": "1"}']
 )
 def test_invalid_positions_are_rejected(text: str) -> None:
-    """A position that is malformed or lacks a stream is an error that names the option."""
+    """Malformed positions, and JSON with more or fewer streams than the query, are errors that name the option."""
     with pytest.raises(OptionsError, match="startingOffsets"):
         options.read_options({"streams": "a,b", "startingOffsets": text})
 
@@ -75,7 +75,7 @@ def test_positions_with_partitions_are_rejected() -> None:
     ],
 )
 def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
-    """`subscribePattern` accepts regular expressions that a glob can express, and matches the same names."""
+    """A regular expression in `subscribePattern` is converted to the equivalent glob."""
     assert options.read_options({"subscribePattern": regex}).pattern == glob
 
 

@@ -21,7 +21,9 @@ __all__ = ["run", "tmp_path"]
     "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
 )
 def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, link, or accessible directory at the directory's path is an error that names TMPDIR."""
+    """A file, a link, or a directory that another user owns or can access, at the path of the engine's directory is an
+    error that names TMPDIR.
+    """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     planted, target = tmp_path / f"pystreams-{os.getuid()}", tmp_path / "target"
     if kind == "file":
@@ -96,7 +98,7 @@ REMOVED = """
 
 
 def test_no_second_engine_starts_after_its_directory_was_removed(run: Run, tmp_path: Path) -> None:
-    """If an engine's directory was removed, every process of the driver reports that, and no second engine starts."""
+    """After a running engine's directory was removed, requests for its URL fail, and no second engine starts."""
     driver = run(REMOVED)
     line(driver)
     first = state(tmp_path)

@@ -37,8 +37,8 @@ def test_the_first_process_of_a_container_may_be_the_driver() -> None:
 
 
 def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver of a Spark process is the JVM above it; a user's program is its own driver, even under an editor's
-    JVM.
+    """The driver of a process that Spark started is its parent JVM; a user's program is its own driver, even if an
+    editor's JVM started it.
     """
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
     monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
@@ -66,7 +66,7 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
 def test_a_master_that_is_not_local_needs_a_url(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], refused: str | None
 ) -> None:
-    """On a cluster, a missing url is an error before anything is started."""
+    """If the JVM's master is not local, a missing url is an error that names the master."""
     (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)

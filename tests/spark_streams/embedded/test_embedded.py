@@ -141,7 +141,7 @@ ONE = """
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signal.Signals) -> None:
-    """If the driver is killed, the engine ends and leaves no files."""
+    """If the driver is killed or terminated, the engine ends and leaves no files."""
     driver = run(ONE)
     line(driver)
     running = state(tmp_path)
@@ -183,7 +183,7 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
     assert Path(log).name == "log"
     driver.wait()
     line(run(ONE))
-    assert not Path(log).parent.exists(), "the next driver removes what one that is gone has left"
+    assert not Path(log).parent.exists(), "the next driver removes the directory of a driver that has ended"
 
 
 def test_a_package_that_is_missing_is_named(run: Run) -> None:

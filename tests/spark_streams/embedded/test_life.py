@@ -278,7 +278,7 @@ def test_the_output_of_the_engine_is_in_the_log(case: Case) -> None:
     assert notice.startswith("The embedded engine ended before its driver (status 0).")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which acts as a full disk")
 def test_a_log_that_cannot_be_written_does_not_end_the_engine(case: Case) -> None:
     case.log = Path("/dev/full")
     case.supervise("print('first')", READY, "print('more', flush=True)", STAYS)

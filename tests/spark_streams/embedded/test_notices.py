@@ -34,7 +34,7 @@ WRITER = """
 
 
 def errors(run: Run, *, directory: str | None = None, ending: str = "", **environment: str) -> list[str]:
-    """Return the driver's standard error, once no process holds it open."""
+    """Return the lines of the driver's standard error after all processes have closed it."""
     driver = run(
         WRITER.format(directory=directory, ending=ending),
         None,
@@ -61,8 +61,8 @@ def test_the_end_is_reported_if_the_driver_is_killed(run: Run) -> None:
     assert "It discards 1,006 unread" in errors(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
 
 
-def test_the_end_of_the_engine_is_reported_at_once(run: Run) -> None:
-    """If the engine ends before its driver, the loss of its data is reported at once."""
+def test_the_end_of_the_engine_is_reported(run: Run) -> None:
+    """If the engine ends before its driver, the last line reports the loss of its data."""
     lines = errors(run, ending="client.shutdown(nosave=True)")
     assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
     assert lines[-1].endswith("are lost; the next query starts an empty engine.")

@@ -1,9 +1,9 @@
 """Fuzz test of the value formats: ``python -m tests.spark_streams.formats.fuzz --values 100000``.
 
-A value is random bytes, or a valid value that is changed, cut or joined with another one, alone or repeated until it is
-long. Each is decoded for display in every format, and read as columns together with valid values of the same schema.
-It is decoded or refused with UndecodableError. Decoded values are JSON, and valid neighbours keep their values. Time
-and memory are recorded and bounded. A seed and a number identify a value permanently.
+A value is random bytes, or a valid value of one format that is changed, cut, or joined with another value. In a few
+values, some bytes are repeated until the value is long. Each value is decoded for display, and read as columns between
+two valid values of the same schema. It must be decoded to JSON or refused with UndecodableError, and the valid values
+must not change. Time and memory are recorded and bounded. The seed and the value's number reproduce a value.
 """
 
 from __future__ import annotations

@@ -280,7 +280,9 @@ def test_rows_that_a_schema_cannot_hold_are_refused_at_the_start(
 
 
 def test_a_row_that_does_not_fit_is_an_error() -> None:
-    """A null, a number that is too large, or an unknown enum symbol fails the write."""
+    """A null, a number that is too large, or an unknown enum symbol fails the write; a map without string keys has no
+    Avro schema.
+    """
     schema = record(("n", "int"), ("e", {"type": "enum", "name": "E", "symbols": ["A"]}))
     writer = AvroWriter(Schema("AVRO", json.dumps(schema)), None, "of the test")
     for numbers, texts in (([1, None], ["A", "A"]), ([1, 2**40], ["A", "A"]), ([1, 2], ["A", "B"])):

@@ -68,7 +68,7 @@ def same(values: list[bytes | None], kinds: dict[str, Any]) -> None:
 
 @given(st.lists(ROW, min_size=1, max_size=5), st.sets(st.sampled_from(list(KINDS)), min_size=1))
 def test_records_are_read_at_once(rows: list[Any], names: set[str]) -> None:
-    """The fast decoder accepts valid records, for any selection of columns."""
+    """The fast decoder reads valid records like the slow decoder, for any selection of columns."""
     values = [written(SCHEMA, row) for row in rows]
     kinds = {name: KINDS[name] for name in KINDS if name in names}
     texts = pa.array([b"x", *values], pa.binary()).slice(1)

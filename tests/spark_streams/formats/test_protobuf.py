@@ -180,7 +180,7 @@ def server() -> Iterator[SchemaRegistry]:
 
 
 def test_the_header_names_schema_and_message(server: SchemaRegistry) -> None:
-    """Values with different schemas and messages in their headers are read into the columns they have."""
+    """Each value is read with the schema and message that its header names, and written with such a header."""
     first = server.add("s-value", PROTO, "PROTOBUF")
     second = server.add("t-value", 'syntax = "proto3"; message New { string a = 1; int32 b = 2; }', "PROTOBUF")
     registry = Registry.at(server.url)

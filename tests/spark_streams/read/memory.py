@@ -30,10 +30,10 @@ def at(ms: int) -> StreamId:
 class Stream:
     """A stream and a query's position in it.
 
-    The text of a stream is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read
-    up to 4), "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID if its entry was deleted), "to=6"
-    (the end for Trigger.AvailableNow), "old" (a server without counters), "uncounted" (the number of entries before the
-    position is unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
+    The text of a stream is its name, its entries ("1-10", "1-3,7", "-" for an empty and "none" for a missing stream),
+    and words: "@4" (read up to 4), "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID
+    if its entry was deleted), "to=6" (the end for Trigger.AvailableNow), "old" (a server without counters), "uncounted"
+    (the number of entries before the position is unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
     """
 
     name: str

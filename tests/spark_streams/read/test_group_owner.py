@@ -34,7 +34,7 @@ def test_a_group_with_other_consumers_is_refused(site: Site, start: str) -> None
 
 
 def test_a_group_with_a_position_is_not_rewound(site: Site) -> None:
-    """A group that no query created is rejected if its last delivered ID is not 0-0, unless the query starts there."""
+    """A group that no query created is rejected if it has a position, unless startingOffsets is `group`."""
     site.add("s", 10)
     site.client.xgroup_create("s", "g", "5-1")
     site.client.xgroup_create("s", "free", "0")
@@ -124,7 +124,7 @@ def key_of_lease(site: Site) -> bytes:
 
 
 def test_a_failed_query_releases_its_group(site: Site) -> None:
-    """A failed query releases its group: another query with a new checkpoint can use it at once."""
+    """A failed query releases its group: another query with a new checkpoint can use it immediately."""
     site.add("s", 10)
     query = site.query(stream="s", group="g")
     query.drain()

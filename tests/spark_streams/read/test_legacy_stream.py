@@ -46,7 +46,7 @@ def test_batches_follow_each_other(site: Site, way: dict[str, Any]) -> None:
 
 
 def test_available_now(site: Site, way: dict[str, Any]) -> None:
-    """Each availableNow run reads all entries present at its start in one batch, and the next run continues there."""
+    """Each availableNow run reads all entries present at its start in one batch; the next run continues after them."""
     site.add("s", 300)
     query = site.old_query(stream="s", **way)
     assert numbers(query.available_now()) == list(range(300))

@@ -391,5 +391,5 @@ def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
     query.plan()
     monkeypatch.setattr(Link, "receive", measured)
     assert len(query.run()) == 12
-    assert max(sizes) < 9 * 400_000  # the first reply has eight entries, as any task's
+    assert max(sizes) < 9 * 400_000  # the first reply of any task has at most eight entries
     assert sorted(sizes)[-2] < 3 * 400_000

@@ -293,7 +293,7 @@ def leave_what_was_begun(patch: pytest.MonkeyPatch) -> None:
 def test_the_model_fails_if_a_transition_is_broken(
     mutation: Callable[[pytest.MonkeyPatch], None], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model finds lost, repeated or mixed rows if any rule of the protocol is removed."""
+    """The model finds lost, repeated or mixed rows if one of four rules of the protocol is removed."""
     mutation(monkeypatch)
     with pytest.raises(AssertionError, match=r"twice|committed|after a restart|not finished|refused"):
         check(CASES[case], CASES[case].switches)

@@ -75,7 +75,7 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
 
 
 def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, instance: servers.Running) -> None:
-    """With overwriteUnread=false, a write fails at once if a group has unread or pending entries."""
+    """With overwriteUnread=false, a write fails when it is planned if a group has unread or pending entries."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", "0")
     with pytest.raises(WriteError, match=r"\[OVERWRITE_UNREAD\] Overwriting 's' .*: g \(1 unread, 0 pending\)"):

@@ -18,7 +18,7 @@ from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, Shown, f
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.waiting import wait_for
 
-#: Script that waits until the page has received a sample newer than the given number.
+#: Script that waits until the dashboard sends a sample with a number greater than the given one.
 NEXT_LOOK = """(number) => new Promise((done) => {
   const source = new EventSource("/api/events");
   source.addEventListener("sample", (event) => {

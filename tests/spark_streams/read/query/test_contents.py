@@ -23,7 +23,7 @@ def at(ms: int) -> StreamId:
 
 
 class Stream:
-    """A stream with the counters of Redis 7. Each entry is its ID and the number of the stream's incarnation."""
+    """A stream with the counters of Redis 7. An entry is a pair of its ID and the number of recreations before it."""
 
     def __init__(self, entries: Sequence[int] = (), old: bool = False) -> None:
         self.made = 0
@@ -134,7 +134,7 @@ def verdict(loss: Loss | None) -> str:
 
 
 TEN = range(1, 11)
-#: after, upto, and whether the server counts cheaply.
+#: Planned ranges: the ID before the range, the range's last ID, and whether the server counts cheaply.
 PLANS = {
     "whole stream": (0, 10, False),
     "from the middle": (4, 10, False),
@@ -217,7 +217,9 @@ def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
 def test_entries_removed_before_they_are_read_are_lost(
     plan: str, name: str, event: Callable[[Stream], None], before: str
 ) -> None:
-    """Entries removed between planning and reading are lost, whatever was removed before planning."""
+    """Entries removed between planning and reading are reported as lost, whatever was removed before planning, except
+    for a documented limitation.
+    """
     stream = Stream(TEN)
     if before == "deleted inside":
         stream.xdel(5 if plan.startswith("whole") else 3)
@@ -323,7 +325,6 @@ def test_a_server_without_counters() -> None:
 
 def test_a_batch_that_is_planned_again_is_judged_by_the_state() -> None:
     """When a batch is planned again, only the state of the stream is compared with the offset."""
-    stream = Stream(TEN)
     part = Range("s", at(4), at(7), 0, head=at(5))
     known = Known(at(7), 7, at(1), deleted=ZERO)
     for event, expected in [

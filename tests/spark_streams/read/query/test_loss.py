@@ -92,7 +92,7 @@ def test_losses_are_reported_once_and_never_falsely(site: Site) -> None:
 
 
 @pytest.mark.parametrize("start", ["latest", "earliest"])
-def test_entries_removed_before_the_first_batch_are_lost(
+def test_entries_removed_before_the_next_batch_are_lost(
     site: Site, start: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Entries removed after a shared query started and before its next batch are lost."""

@@ -19,7 +19,8 @@ from tests.suite.waiting import DEADLINE
 
 _BATCH, _PAGE = 100, 20
 Pages = Callable[[Iterator[None]], Iterator[None]]
-dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # as a killed thread does
+dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of threads that die
+on_redis = pytest.mark.parametrize("instance", ["redis"], indirect=True)  # the engine delivers without pages
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +95,7 @@ def test_a_restart_continues_an_interrupted_delivery(
 def test_a_restart_reports_that_it_moves_the_group(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A restart moves the group past undelivered entries of a finished batch, and a warning reports the cause."""
+    """A restart moves the group past undelivered entries of a finished batch, and on Redis a warning reports it."""
     site.add("s", 2 * _BATCH)
     query = query_of(site)
     with monkeypatch.context() as patched:
@@ -142,10 +143,9 @@ def test_tasks_do_not_wait_for_a_delivery(site: Site, monkeypatch: pytest.Monkey
     assert numbers(query.run()) == list(range(_BATCH, 2 * _BATCH))
 
 
+@on_redis
 def test_stopping_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping a query ends its delivery after the current page."""
-    if site.kind != "redis":
-        return
     site.add("s", _BATCH)
     query = query_of(site)
     begun = threading.Event()
@@ -195,10 +195,9 @@ def test_delivery_comes_first_if_consumers_cannot_be_created_or_deleted(
         site.client.acl_deluser("limited")
 
 
+@on_redis
 def test_a_failed_delivery_fails_the_query(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of a delivery is raised by the next trigger; a restart reads each remaining row once."""
-    if site.kind != "redis":
-        return
     site.add("s", 2 * _BATCH)
     query = query_of(site)
 
@@ -217,10 +216,9 @@ def test_a_failed_delivery_fails_the_query(site: Site, monkeypatch: pytest.Monke
     assert site.group()["pending"] == 0
 
 
+@on_redis
 def test_deliveries_lost_in_a_failover_are_repeated(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a failover moves the group back during a delivery, the missing entries are delivered again."""
-    if site.kind != "redis":
-        return
     site.add("s", _BATCH)
     query = query_of(site)
     moved: list[Any] = []

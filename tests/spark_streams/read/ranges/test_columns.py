@@ -34,7 +34,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def tiny() -> Iterator[servers.Running]:
-    """An engine with segments of ten entries that become cold at once."""
+    """An engine with segments of ten entries that become cold immediately."""
     with servers.engine(module="tests.servers.tiny_engine") as running:
         yield running
     pool.close_all()
@@ -180,7 +180,7 @@ def cold(connection: Connection) -> int:
 
 
 def test_cold_entries_come_as_columns(reader: Connection) -> None:
-    """Cold entries are read as columns, page by page, without unneeded fields once their size is known."""
+    """Cold entries are read as columns, page by page; pages after the first omit fields that are not needed."""
     pages = list(column_reader.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
     assert numbers(iter(pages)) == [*range(1, 91)]
     assert [page.column(b"n").null_count for page in pages] == [0, 30, 30]
@@ -188,7 +188,7 @@ def test_cold_entries_come_as_columns(reader: Connection) -> None:
 
 
 def test_reading_continues_after_a_broken_connection(reader: Connection, tiny: servers.Running) -> None:
-    """If the connection breaks between or within pages, reading continues at the same position."""
+    """If the connection breaks after any page, reading continues at the same position."""
     with redis.Redis(port=tiny.port) as client:
         found = []
         for page in column_reader.pages(reader, "s", ZERO, LAST, 20):
@@ -245,7 +245,7 @@ def test_pages_of_large_values_have_few_entries(client: redis.Redis, connection:
 def test_a_value_that_looks_like_an_entry_loses_no_rows(
     client: redis.Redis, connection: Connection, value: bytes
 ) -> None:
-    """A value that looks like an entry may start the next page at a wrong ID; that page is then requested again."""
+    """Values that look like entries cause no lost and no repeated rows."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
     assert numbers(column_reader.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]

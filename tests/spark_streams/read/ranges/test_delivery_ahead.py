@@ -21,8 +21,8 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 _BATCH, _PAGE = 100, 20
 Pages = Generator[None, None, Any]
-pytestmark = pytest.mark.parametrize("instance", ["redis"], indirect=True)  # the engine counts without reading
-dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # as a killed thread does
+pytestmark = pytest.mark.parametrize("instance", ["redis"], indirect=True)  # the engine needs no look-ahead
+dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of threads that die
 
 
 @pytest.fixture(autouse=True)
@@ -307,7 +307,6 @@ def test_entries_deleted_during_a_delivery_are_skipped(
 def test_a_stream_replaced_during_a_delivery_is_read_from_its_start(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stream that is replaced during a delivery is read from its start."""
     site.add("s", 3 * _BATCH)
     site.add("new", 2 * _BATCH, first=1000, ids="{n}-5")
     query = query_of(site, failOnDataLoss="false")

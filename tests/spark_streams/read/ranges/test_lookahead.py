@@ -23,7 +23,7 @@ from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
 
-_BATCH = 1600  # more than a range that is counted together with others (1,000)
+_BATCH = 1600  # more entries than the ranges that are counted together with others have (at most 1,000)
 
 
 @pytest.fixture(autouse=True)

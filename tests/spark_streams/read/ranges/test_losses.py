@@ -32,8 +32,8 @@ def lose(site: Site, how: str) -> None:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("group", [None, "g"])
 def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
-    """Entries removed before they were read fail the query with an error that names the stream, the position, the
-    number of entries, and the option.
+    """Entries removed before they were read fail the query with an error that names the stream and the option; for
+    trimmed entries, it also contains the position and the number of entries.
     """
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, **({} if group is None else {"group": group}))
@@ -51,8 +51,8 @@ def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_lost_data_is_skipped(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false, a loss is a warning and a count in the offset, and the remaining entries are read
-    once.
+    """With failOnDataLoss=false, a loss is a warning, the remaining entries are read once, and the offset counts the
+    trimmed entries.
     """
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
@@ -141,8 +141,8 @@ MIDDLE = [
 def test_a_deleted_entry_after_a_start_in_the_middle_is_noticed(
     site: Site, options: dict[str, Any], when: str, earlier: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Deleting one entry of a planned batch with XDEL is an error, whatever was deleted before the
-    batch was planned.
+    """Deleting one entry of a planned batch with XDEL is an error, whatever was deleted before the batch was planned,
+    except for a documented limitation.
     """
     site.add("s", 30)
     if earlier:
@@ -233,7 +233,7 @@ def test_entries_removed_before_the_query_starts_are_no_loss(site: Site) -> None
 
 
 def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
-    """A group whose last delivered ID is before the checkpoint is an error, because the server has lost data."""
+    """A group whose last delivered ID is before the checkpoint is an error, unless failOnDataLoss is false."""
     site.add("s", 30)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
     query.trigger()

@@ -73,12 +73,12 @@ CASES = [
     case("a stream that was emptied before the query", "a - last=10 trimmed=10", "a(0,10]=0"),
     case("a position between two entries", "a 1-4,8-9 @6", "a(6,9]=2"),
     case("a position ahead of the stream", "a 1-10 @20", "-"),
-    case("every stream that has news", "a 1-10 @10; b 1-3; c 5", "b(0,3]=3 | c(0,5]=1"),
+    case("every stream with new entries", "a 1-10 @10; b 1-3; c 5", "b(0,3]=3 | c(0,5]=1"),
     case("streams in the order of their names", "b 1-2; a 1-2", "a(0,2]=2 | b(0,2]=2"),
     case("a server without counters", "a 3-10 old", "a(0,10]"),
-    case("the same from the middle on", "a 1-10 old @4", "a(4,10]"),
-    case("the first of entries that were not counted", "a 1-10 uncounted @4", "a(4,10] | a starts with 5"),
-    case("a server that counts them", "a 1-10 uncounted @4", "a(4,10]=6", counts_cheaply=True),
+    case("a server without counters, from the middle on", "a 1-10 old @4", "a(4,10]"),
+    case("the first entry of a range that was not counted", "a 1-10 uncounted @4", "a(4,10] | a starts with 5"),
+    case("a server that counts uncounted entries", "a 1-10 uncounted @4", "a(4,10]=6", counts_cheaply=True),
     case("a stream that was found just now is counted in the offset", "a 1-10 new", "a(0,10]=10"),
     case("a stream read from its beginning again", "a 1-10 jumps", "a(0,10]=10"),
     case("entries were lost before the batch", "a 5-10 @2 trimmed=4 lost=2", "a(2,10]=6 | a lost 2"),
@@ -95,16 +95,16 @@ CASES = [
     case("a limit among equal streams", "a 1-10; b 1-10", "a(0,2]=2 | b(0,2]=2", max_entries=4),
     case("a limit in proportion", "a 1-10; b 1-30", "a(0,2]=2 | b(0,6]=6", max_entries=8),
     case("each stream gets one at least", "a 1-2; b 1-98", "a(0,1]=1 | b(0,9]=9", max_entries=10),
-    case("nothing for streams without news", "a 1-9 @9; b 1-9", "b(0,4]=4", max_entries=4),
+    case("nothing for streams without new entries", "a 1-9 @9; b 1-9", "b(0,4]=4", max_entries=4),
     case("fewer entries than streams: the first in turn", "a 1-5; b 1-5; c 1-5", "b(0,1]=1", max_entries=1),
     case("the next turn", "a 1-5; b 1-5; c 1-5", "c(0,1]=1", max_entries=1, rotation=2),
-    case("the turn after that", "a 1-5; b 1-5; c 1-5", "a(0,1]=1", max_entries=1, rotation=3),
+    case("the third turn", "a 1-5; b 1-5; c 1-5", "a(0,1]=1", max_entries=1, rotation=3),
     case("two of three in turn", "a 1-5; b 1-5; c 1-5", "a(0,1]=1 | c(0,1]=1", max_entries=2),
     case("a server that counts", "a 1-10; b 1-30", "a(0,2]=2 | b(0,6]=6", max_entries=8, counts_cheaply=True),
     case("a limit without counters", "a 1-10 old", "a(0,4]=4", max_entries=4),
     case("a limit without counters from the middle", "a 1-10 old @4", "a(4,7]=3", max_entries=3),
     case("an estimate that is too small is made up for", "a 1-3,90-99 old @3", "a(3,94]=5", max_entries=5),
-    case("what one does not have goes to the other", "a 1,90 old @1; b 1-9", "a(1,90] | b(0,5]=5", max_entries=6),
+    case("a stream gets what another lacks", "a 1,90 old @1; b 1-9", "a(1,90] | b(0,5]=5", max_entries=6),
     case("lost entries with a limit", "a 5-10 @2 trimmed=4 lost=2", "a(2,7]=3 | a lost 2", max_entries=3),
     # maxBytesPerTrigger: entries of ten bytes each.
     case("bytes", "a 1-10", "a(0,5]=5", max_bytes=50),
@@ -120,12 +120,12 @@ CASES = [
     case("enough in several streams", "a 1-2; b 1-3", "a(0,2]=2 | b(0,3]=3", min_entries=5, waited=1000),
     case("too few in several streams", "a 1-2; b 1-2", "-", min_entries=5, waited=1000),
     case("the delay is over", "a 1-2", "a(0,2]=2", min_entries=5, waited=900_000),
-    case("just before it is over", "a 1-2", "-", min_entries=5, waited=899_999),
+    case("just before the delay is over", "a 1-2", "-", min_entries=5, waited=899_999),
     case("another delay", "a 1-2", "a(0,2]=2", min_entries=5, waited=50, max_delay=50),
     case("AvailableNow does not wait", "a 1-2 to=2", "a(0,2]=2", min_entries=5, waited=0),
     case("nothing is not enough after any delay", "a 1-2 @2", "-", min_entries=5, waited=10**9),
     case("enough is counted without counters", "a 1-9 old @4", "a(4,9]", min_entries=5, waited=0),
-    case("too few are, too", "a 1-9 old @5", "-", min_entries=5, waited=0),
+    case("too few without counters", "a 1-9 old @5", "-", min_entries=5, waited=0),
     case("a minimum and a limit", "a 1-9", "a(0,6]=6", min_entries=5, max_entries=6, waited=0),
     # Trigger.AvailableNow: up to the end of the stream at the query's start.
     case("only to the target", "a 1-10 to=6", "a(0,6]=6"),
@@ -255,7 +255,9 @@ def test_the_offset_has_the_start_of_a_first_batch() -> None:
 def test_the_end_of_the_next_batch_is_looked_for(
     streams: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
 ) -> None:
-    """A plan asks for the end of the next batch if one stream has more than two batches and counting takes long."""
+    """A plan asks for the end of the next batch if only one stream has new entries, these exceed two batches, and
+    counting them is slow.
+    """
     monkeypatch.setattr(planner, "_MANY", 10)
     memory = Memory.of(streams)
     question = planned(memory, memory.begin, max_entries=10, **parameters).question

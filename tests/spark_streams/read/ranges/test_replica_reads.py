@@ -174,7 +174,7 @@ def test_a_recreated_stream_is_not_read_from_a_replica_with_the_old_one(pair: Pa
 
 
 def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other: servers.Running) -> None:
-    """A promoted replica is still read; a replica that follows another primary is not read, or not further."""
+    """A promoted replica is still read; a replica that follows another primary is not read, or no longer read."""
     pair.fill(count=200)
     pair.caught_up()
     query = pair.query(maxPartitions="1", pageSize="70")
@@ -224,7 +224,7 @@ def test_a_replica_that_loads_is_not_read(pair: Pair) -> None:
 
 
 def test_an_unreachable_replica_is_tried_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only one task tries an unreachable replica; the other tasks read the primary at once."""
+    """Only one task tries an unreachable replica; the other tasks read the primary immediately."""
     pair.fill()
     pair.caught_up()
     closed = Endpoint("127.0.0.1", servers.free_port())
@@ -255,7 +255,7 @@ def test_a_hanging_replica_is_abandoned_soon(pair: Pair, monkeypatch: pytest.Mon
 
 
 def test_a_broken_replica_connection_loses_no_row(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the replica's connection is cut at any byte, the primary sends the rest, and each row is read once."""
+    """If the replica's connection breaks during a read, the primary sends the rest, and each row is read once."""
     pair.fill(count=200)
     pair.caught_up()
     with proxy(int(pair.replica.url.rpartition(":")[2])) as between:

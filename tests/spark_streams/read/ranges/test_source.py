@@ -50,7 +50,7 @@ def test_a_stream_is_split(site: Site, group: str | None) -> None:
 
 
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sizes of partitions differ by at most one percent, and the driver's work does not grow with the entries."""
+    """The sizes of partitions are within one percent of the average, and the driver parses few of the IDs."""
     site.add("s", 3000)
     parsed: list[bytes | str] = []
     parse = StreamId.parse
@@ -84,7 +84,7 @@ def test_a_batch_is_split_evenly_with_few_counts(site: Site, monkeypatch: pytest
 
 
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request delivers at most one page, so other clients of the server do not wait long."""
+    """Each request delivers less than two pages of entries, so other clients of the server do not wait long."""
     requests: list[list[Command]] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
@@ -191,7 +191,7 @@ def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("there", [0, 5], ids=["no stream yet", "five entries"])
 def test_a_start_after_the_end_of_the_stream(site: Site, group: str | None, there: int) -> None:
-    """If a query starts at a future ID or time, earlier entries are not read, and their removal is no loss."""
+    """If a query starts at a future ID, earlier entries are not read; only the removal of later entries is a loss."""
     site.add("s", there)
     site.add("t", 1)
     extra = {} if group is None else {"group": group}
@@ -296,9 +296,7 @@ def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(sit
 
 
 def test_a_deleted_stream_is_a_loss_for_available_now(site: Site) -> None:
-    """An availableNow query whose stream was deleted reports a loss, not a missing stream; failOnDataLoss=false allows
-    it.
-    """
+    """An availableNow query whose stream was deleted reports a loss, not a missing stream."""
     site.add("s", 3)
     query = site.query(streams="s", group="g")
     assert len(query.drain()) == 3

@@ -112,7 +112,7 @@ def test_two_concurrent_scans_move_no_letter_twice(
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If two scans move the same entries, with any interleaving, each entry becomes one letter."""
+    """If a second scan runs before any request of the first scan's move, each entry becomes one letter."""
     for number in range(1, requests_of(site, monkeypatch) + 1):
         query, other = poisoned(site), []
         with at_request(monkeypatch, number, lambda q=query, o=other: o.append(q.run()), after=False):

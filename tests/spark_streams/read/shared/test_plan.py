@@ -62,7 +62,7 @@ def test_what_each_consumer_may_read(
 
 @pytest.mark.parametrize("lag", [{}, {"a": 0, "b": 0}])
 def test_a_batch_without_entries_is_empty(lag: dict[str, int]) -> None:
-    """A batch without new or claimable entries has no partition with entries to read."""
+    """A batch without new and without claimable entries is marked as empty."""
     assert batch_of(planned(lag, {})).is_empty
 
 

@@ -84,8 +84,8 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 def test_a_replay_with_other_partitions_fails_after_a_finished_task(
     client: redis.Redis, instance: servers.Running, mode: str
 ) -> None:
-    """If one task has ended, a replay with other partitions fails and adds nothing; a replay with the same ones writes
-    the rest.
+    """If one task has ended, a replay with other partitions fails and adds nothing; a replay with the same partitions
+    writes the other rows.
     """
     rows = list(range(40))
     Attempt(instance.url, "first", mode).task(0, rows[::2])

@@ -45,9 +45,9 @@ def test_rows_without_nulls_are_sent_as_columns(
     Task(instance.url).feed(nulls_at(0, 400, 150)).finish()
     if is_engine(request):
         assert (calls(client, "ps.add"), calls(client, "xadd")) == (
-            1 + 3,
+            1 + 3,  # one call checks whether the server has PS.ADD
             100,
-        )  # with the check whether the server has PS.ADD
+        )
     else:
         assert (calls(client, "ps.add"), calls(client, "xadd")) == (0, 400)
     wanted = [{b"n": b"%d" % row, b"text": b"%d" % row * (row % 7)} for row in range(400)]

@@ -81,7 +81,7 @@ def test_a_second_attempt_adds_the_remaining_rows(client: redis.Redis, instance:
 
 
 def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, instance: servers.Running) -> None:
-    """A replay with other, reordered or fewer rows fails and changes nothing."""
+    """A replay with other or fewer rows, and a task of an earlier batch, fail and change nothing."""
     Task(instance.url).feed(table(0, 250)).finish()
     for others in (table(1, 251), table(0, 249), table(0, 300).slice(5)):
         with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
@@ -141,7 +141,7 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, instance: servers
 
 
 def test_trimming_follows_each_chunk(client: redis.Redis, instance: servers.Running) -> None:
-    """`maxlen`, `minid` and `retentionMs` trim the stream, exactly if requested."""
+    """`maxlen`, `minid` and `retentionMs` trim the stream to the exact limit if `approximate` is false."""
     Task(instance.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(240, 250))
     client.xadd("t", {"n": "-1"}, id="5-0")
@@ -248,7 +248,7 @@ def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running
 
 
 def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
-    """Each row is written once if the connection is cut after any byte."""
+    """Each row is written once if the connection is cut after 1, 42, 83 and more bytes."""
     rows = 0
     with proxy(instance.port) as between:
         for batch, count in enumerate(range(1, 2500, 41)):
