@@ -6,5 +6,5 @@ reads    checkpoints of streaming queries, one for each way of reading: options,
 writes   records of exactly-once writes at each stage, as plain contents of keys
 engine   data directories: RDB, the engine's snapshot, the log, segments on disk; `contents.txt` lists their contents
 
-``scenarios`` makes them, ``test_golden`` reads them.
+``scenarios`` writes these files, and ``test_golden`` reads them.
 """

@@ -17,7 +17,7 @@ __all__ = ["client", "engine_site"]
 
 @pytest.fixture
 def engine_site(engine_process: servers.Running) -> Iterator[Site]:
-    """Return an engine without keys, for which golden files are written."""
+    """Engine without keys, which tests fill to compare its data with golden files."""
     with redis.Redis(host=engine_process.host, port=engine_process.port) as made:
         made.flushall()
         yield Site(engine_process.url, made, "engine")

@@ -1,4 +1,4 @@
-"""Situations whose stored formats are kept: how each is reached, its form in a file, and how a server gets it back."""
+"""Situations whose stored formats are tested: functions that create each, store it in files, and load it again."""
 
 from __future__ import annotations
 
@@ -185,7 +185,8 @@ ENGINES: dict[str, dict[str, str]] = {
     "log-after-commands": {"aof_use_rdb_preamble": "no"},
     "segments-on-disk": {"stream_storage": "disk"},
 }
-#: Formats with all data in a log of commands, where no command creates a pending record of a deleted entry.
+#: Formats with all data in a log of commands. They have no pending records of deleted entries, because no command
+#: creates such records.
 OF_COMMANDS = ("log", "log-after-commands")
 
 

@@ -73,7 +73,7 @@ def _number_and_id(row: dict[str, Any]) -> tuple[int, int]:
     return row["n"], int(row["_id"].partition("-")[0])
 
 
-#: The rows of each batch of a write by partition, and the rows in the stream after all were written.
+#: For each write: number and mode of its batch, rows of each partition, and the stream's rows after the write.
 _ROWS = {
     "committed": (0, "exactlyOnce", [range(20), range(20, 40)], range(40)),
     "direct": (1, "exactlyOnce", [range(100, 120), range(120, 140)], [*range(40), *range(100, 140)]),
@@ -145,7 +145,7 @@ def test_records_have_the_form_of_the_last_release(engine_site: Site, name: str)
     assert scenarios.form(written) == scenarios.form(_stored(RELEASES[-1], "writes", name))
 
 
-#: Length of a file's start with magic and version, before compressed bytes, which depend on the compressor.
+#: Number of bytes at the start of a file that are compared: magic and version, without compressed bytes.
 _STARTS = {".rdb": 9, ".psb": 20, ".pss": 20}
 
 

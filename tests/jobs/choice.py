@@ -10,7 +10,7 @@ from tests.suite.long import FULL
 
 
 def on(server: str) -> pytest.MarkDecorator:
-    """Run the test on this server, and in the full form on redis and engine."""
+    """Run the test on this server, or with LONG_TESTS=1 on redis and on the engine."""
     names = ["redis", "engine"] if FULL else [server]
     marks = {"redis": [pytest.mark.redis], "engine": []}
     return pytest.mark.parametrize("jobs", [pytest.param(name, marks=marks[name]) for name in names], indirect=True)

@@ -65,7 +65,7 @@ class Departures:
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """Each row without its nulls: what becomes an entry."""
+        """Each row without its nulls, which are the fields of its entry."""
         return [{name: value for name, value in row.items() if value is not None} for row in self.table.to_pylist()]
 
 

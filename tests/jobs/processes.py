@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.suite.waiting import wait_for
 
-#: How long spark-submit may take to its first batch, and a job to its end, on a busy machine.
+#: Maximum seconds until a job's first batch, and until its end, on a busy machine.
 PATIENCE = 180.0
 
 

@@ -33,7 +33,7 @@ def test_the_page_lists_every_exit_status() -> None:
 
 
 def test_the_errors_on_the_page_are_current() -> None:
-    """The errors on the page equal the output of scripts/error_docs.py, and a test raises each of them."""
+    """The errors on the page equal the output of scripts/error_docs.py, and a test names each of them."""
     part = error_docs.OF_COMMAND_LINE
     assert part.replaced(_PAGE, error_docs.written_of_command_line()) == _PAGE
     folders = (ROOT / "tests" / "pystreams", ROOT / "tests" / "jobs")

@@ -56,7 +56,7 @@ def test_an_option_of_another_connector_is_a_usage_error(cli_of: Cli) -> None:
 
 
 def _every_verb() -> list[list[str]]:
-    """Yield the words of each verb."""
+    """Return the words of each verb."""
     found = []
     for name, command in cli.commands.items():
         inner = command.commands if isinstance(command, click.Group) else {"": command}
@@ -94,7 +94,7 @@ def test_a_usage_error_is_json_with_the_json_flag(line: str, message: str) -> No
 
 
 def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> None:
-    """Exit statuses are the same with `--json`."""
+    """With `--json`, a failed check, a missing stream and successful commands have their usual exit statuses."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", 0)
     lines = ("groups lag s --fail-above 0", "info nope", "ls", "--version")

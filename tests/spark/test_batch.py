@@ -8,7 +8,6 @@ import datetime
 import decimal
 
 import pytest
-import redis
 from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameReader
@@ -262,11 +261,10 @@ def test_a_password_is_used_and_not_shown(bench: Bench) -> None:
         frame = bench.spark.read.format("pystreams").options(url=with_password, stream="s").load()
         assert frame.count() == 1
         assert "s3cret" not in frame._jdf.queryExecution().toString()  # type: ignore[operator]
-        wrong = bench.spark.read.format("pystreams").options(url=with_password + "x".join(["", ""]), stream="s")
-        wrong = wrong.option("url", bench.url.replace("://", "://job:wr0ng@"))
+        wrong = bench.spark.read.format("pystreams")
+        wrong = wrong.options(url=bench.url.replace("://", "://job:wr0ng@"), stream="s")
         with pytest.raises(PySparkException, match="LOGIN_REFUSED") as caught:
             wrong.load().collect()
         assert "wr0ng" not in str(caught.value)
     finally:
         bench.client.execute_command("ACL", "DELUSER", "job")
-        assert isinstance(bench.client, redis.Redis)

@@ -23,11 +23,11 @@ _BROKEN_AT = 590  # in the first half of the second batch
 
 
 def start(spark: SparkSession, url: str, checkpoint: Path, *, breaks: bool) -> StreamingQuery:
-    """Start the job: it copies `in` through the group g to `out`, in two parts, exactly once."""
+    """Start the job: it copies `in` through the group g to `out`, in two partitions, exactly once."""
 
-    def checked(number):  # type: ignore[no-untyped-def]  # Spark takes annotations for a kind of function
+    def checked(number):  # type: ignore[no-untyped-def]  # annotations would change the UDF's kind
         if breaks and number == _BROKEN_AT:
-            with redis.Redis.from_url(url, protocol=2) as client:  # the other part of the batch is on its way
+            with redis.Redis.from_url(url, protocol=2) as client:  # the other task writes rows of the batch
                 wait_for(lambda: client.xlen("out") > _BATCH, "rows of this batch", 60)
             raise ValueError("the job breaks")
         return number

@@ -60,7 +60,7 @@ def spark_pipelines(project: Path, *words: str) -> subprocess.CompletedProcess[s
         "SPARK_CONF_DIR": str(project / "conf"),
         "TMPDIR": str(project),
         "JDK_JAVA_OPTIONS": QUICK,
-        "SPARK_TESTING": "1",  # any free port in place of 15002, for tests at the same time
+        "SPARK_TESTING": "1",  # uses any free port instead of 15002, because tests run concurrently
     }
     return subprocess.run(
         [str(Path(sys.executable).with_name("spark-pipelines")), *words],
@@ -74,7 +74,7 @@ def spark_pipelines(project: Path, *words: str) -> subprocess.CompletedProcess[s
 
 
 def run_pipeline(project: Path, **options: str) -> str:
-    """Run a pipeline without tables until it fails or the deadline passes."""
+    """Run a pipeline without tables, which must fail; return its output."""
     (project / "spark-pipeline.yml").write_text(
         f"name: numbers\nstorage: file://{project}/storage\nlibraries:\n  - glob:\n      include: flows/**\n"
     )

@@ -1,4 +1,4 @@
-"""Reading through Spark, as far as tests without Spark cannot cover it."""
+"""Aspects of reading through Spark that tests without Spark cannot cover."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
 
 @pytest.mark.parametrize("moment", ["earliest", "in the middle"])
 def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench, moment: str) -> None:
-    """If foreachBatch scans a batch twice, both scans have the same rows, or the query fails."""
+    """If foreachBatch scans a batch twice, and an entry is deleted between the scans, the query fails."""
     bench.add("s", 500)
     ids = [entry for entry, _ in bench.client.xrange("s", count=400)]
     start = "earliest" if moment == "earliest" else ids[100].decode()
@@ -130,7 +130,7 @@ def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench,
 
 
 def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
-    """The error for lost entries names the stream, the range, their number and the option, also through Spark."""
+    """The error for lost entries names the stream, their number and failOnDataLoss, with which the query continues."""
     bench.add("s", 10)
 
     def frame(**options: Any) -> Any:

@@ -112,7 +112,7 @@ class IntoList:
 @pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark refuses it for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
     """With asynchronous progress tracking, a restart loses no entry, although entries are acknowledged and trimmed."""
-    # Each consume mode on one server only: their behaviour there is tested without Spark.
+    # Each server has one consume mode here; tests without Spark cover the other combinations.
     consume = {"redis": "shared", "engine": "range"}[request.node.callspec.params["bench"]]
     options = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}
 

@@ -26,7 +26,7 @@ MARK = "s3cret-"
 PASSWORDS = [f"{MARK}in-{source}" for source in ("url", "option", "environment", "file", "vault", "sentinels-url")]
 _OF_KEY, _OF_SENTINEL = f"{MARK}of-the-key", f"{MARK}of-the-sentinel"
 
-#: Reads and writes in every way, and stores visible texts in the file `shown`.
+#: Program that reads and writes in every way, and stores the texts that Spark shows in the file `shown`.
 PROGRAM = """
     import json, sys, urllib.request
     from pathlib import Path

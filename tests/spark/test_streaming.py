@@ -212,7 +212,7 @@ def test_other_consumers_pending_entries_are_left_alone(bench: Bench) -> None:
 
 
 def test_a_stream_that_appears_later_is_read_from_its_first_entry(bench: Bench) -> None:
-    """A query may start before its stream exists, with any starting position."""
+    """With startingOffsets=latest, a stream created after the query's first run is read from its first entry."""
     options = {"group": None, "startingOffsets": "latest", "failOnMissingStream": False}
     bench.run(stream_of(bench, **options), stream="out")
     bench.add("s", 3)

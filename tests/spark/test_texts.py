@@ -24,7 +24,7 @@ TYPES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-#: Texts that Spark's CSV source reads as null, and the types as which they are read here.
+#: Texts that Spark's CSV source reads as null, and the types that the connector reads from them.
 BEYOND = {"20130704": ("date", "timestamp"), "20130704T123000Z": ("date", "timestamp")}
 
 

@@ -62,7 +62,7 @@ class Producer(threading.Thread):
         self._connect = connect
         self._replicas = replicas
         self._ended = threading.Event()
-        #: Held while nothing may be added that no replica is known to have.
+        #: Held from adding an entry until enough replicas have it. A test that holds the lock finds no other entries.
         self.turn = threading.Lock()
         self.count = 0
 

@@ -12,7 +12,7 @@ from tests.spark.test_streaming import undo_last_batch
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
-if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices
+if RELEASE < (4, 2):  # its py4j leaves sockets open, which Python 3.13 reports
     pytestmark = [pytestmark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
@@ -48,7 +48,7 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 @pytest.mark.skipif(
-    RELEASE >= (4, 2), reason="the other tests here prove it, and this Spark acknowledges the last batch"
+    RELEASE >= (4, 2), reason="test_streaming.py covers later releases, which acknowledge the last batch"
 )
 def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
     """With both triggers, over restarts and a repeated batch, each entry is copied once."""

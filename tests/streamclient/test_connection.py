@@ -112,7 +112,9 @@ def test_commands_without_a_key_go_with_those_that_have_one() -> None:
 
 
 def test_a_page_is_complete_wherever_a_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
-    """Wherever a connection is cut, idempotent requests are repeated, and the reply is complete."""
+    """If the connection is cut after 1, 24, 47 and more bytes, idempotent requests are repeated, and their replies are
+    complete.
+    """
     add(client, "s", 20)
     with proxy(instance.port) as between:
         made = Connection(Address(f"redis://127.0.0.1:{between.port}", retry_ms=5000))

@@ -48,7 +48,7 @@ def provider() -> Vault:
 
 
 def nothing() -> None:
-    """An object that is not a provider."""
+    """Return None, which is not a provider."""
 
 
 def broken() -> None:
@@ -228,7 +228,7 @@ def test_an_invalid_result_of_a_provider_is_refused(
 def test_a_provider_that_hangs_is_an_error(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After half a minute, a new connection fails, and a connection that is logged in continues with a warning."""
+    """If a provider exceeds its time limit, a new connection fails, and an existing one continues with a warning."""
     ends = threading.Event()
     try:
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:

@@ -73,7 +73,7 @@ def test_a_required_missing_command_is_named(site: Site, limited: redis.Redis) -
         write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
 
 
-#: Errors of a proxy for unknown commands, as from a server that does not have them.
+#: Commands that the proxy rejects as unknown.
 UNKNOWN = {
     *("CONFIG", "SELECT", "HELLO", "INFO", "ROLE", "DEBUG", "COMMAND", "EVAL", "EVALSHA", "EVAL_RO", "FCALL", "SCRIPT"),
     *(
@@ -115,11 +115,12 @@ def test_reading_through_a_proxy(cloud: Site, given: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
 def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
-    """Through the limited proxy, the rows of a batch are written to streams of several slots."""
+    """Through the limited proxy, rows are written to streams of two slots."""
     with closing(Connection(Address(cloud.url))) as connection:
         write(connection, 0, 200, mode=mode).finish()
         write(connection, 0, 100, stream="t", mode=mode).finish()
-    assert [int(fields[b"n"]) for _, fields in cloud.client.xrange("s")] == list(range(200))
+    for stream, count in (("s", 200), ("t", 100)):
+        assert [int(fields[b"n"]) for _, fields in cloud.client.xrange(stream)] == list(range(count))
 
 
 def test_the_limits_of_a_proxy_are_named(cloud: Site) -> None:

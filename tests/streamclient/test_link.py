@@ -74,7 +74,7 @@ def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis
 
 
 def test_servers_that_cannot_serve_are_told_apart() -> None:
-    """A full server is retried; a server in protected mode and a web server are errors with different conditions."""
+    """A full server and a web server break the connection, each with its reason; protected mode fails the handshake."""
     with replying(b"-ERR max number of clients reached\r\n", b"") as full, pytest.raises(LinkError, match="max number"):
         Link(full, Login(password="x"))
     with replying(b"-DENIED Redis is running in protected mode\r\n") as closed, pytest.raises(HandshakeError) as denied:

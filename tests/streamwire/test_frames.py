@@ -23,7 +23,7 @@ NAMES = [b"a", b"a longer name"]
 
 
 def laid_out(made: list[bytes]) -> tuple[bytes, Ints]:
-    """The frames back to back, after a line end and before readable bytes, and their offsets."""
+    """Return the frames back to back, after a line end and before readable bytes, and their offsets."""
     return BEFORE + b"".join(made) + bytes(AFTER), np.cumsum([len(BEFORE), *map(len, made)])
 
 

@@ -17,7 +17,7 @@ ROWS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=12)
 
 
 def laid_out(items: list[bytes]) -> tuple[bytes, np.ndarray]:
-    """The items back to back, with readable bytes around them, and their offsets."""
+    """Return the items back to back, with readable bytes around them, and their offsets."""
     offsets = np.cumsum([BEFORE, *map(len, items)])
     return bytes(BEFORE) + b"".join(items) + bytes(AFTER), offsets
 

@@ -1,5 +1,5 @@
-// Libraries of Node.js that keep queues, limits, sessions and locks at a server: each does a little of everything.
-// Run as `node libraries.js URL`, it prints what each of them gave as one line of JSON.
+// Libraries of Node.js that keep queues, limits, sessions and locks on a server; the program uses a little of each.
+// Run as `node libraries.js URL`, it prints the results of all libraries as one line of JSON.
 const Bull = require('bull');
 const BeeQueue = require('bee-queue');
 const Redis = require('ioredis');

@@ -9,7 +9,8 @@ from channels_redis.core import RedisChannelLayer
 from common import AGAIN, DEADLINE, JOBS, half, mode, report
 
 role, url = mode()
-#: Seconds: the server waits for five, and redis-py 8 would time out after the same time.
+#: The timeout, in seconds, is longer than the five seconds for which channels_redis blocks, because the default timeout
+#: of redis-py 8 is five seconds too.
 HOST = {"address": url, "socket_timeout": 20}
 
 

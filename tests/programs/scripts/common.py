@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Jobs of a driver, seconds without progress after which a job is submitted again, and after which the driver fails.
+#: Number of jobs; seconds without progress after which jobs are submitted again; seconds after which the driver fails.
 JOBS, AGAIN, DEADLINE = int(os.environ["JOBS"]), float(os.environ["AGAIN"]), 240.0
 
 

@@ -30,7 +30,7 @@ else:
             half()
         time.sleep(0.02)
     with client.lock("lock", timeout=5, sleep=0.01) as lock:
-        # The list has each worker's counts: two workers never held the lock at the same time.
+        # A worker increments the counter, then appends to the list. Two workers in the lock would lose increments.
         differs = int(client.get("counter")) - client.llen("workers")
         lock.extend(1)
         lock.reacquire()

@@ -1,4 +1,4 @@
-"""taskiq-redis: tasks over a stream, with results."""
+"""taskiq-redis: tasks over a list, with results."""
 
 from __future__ import annotations
 

@@ -110,7 +110,6 @@ def test_missing_streams_and_other_keys_have_different_statuses(cli_of: Cli, cli
     ],
 )
 def test_a_negative_limit_is_rejected(cli_of: Cli, words: tuple[str, ...]) -> None:
-    """A negative `--limit` is rejected."""
     assert "--limit" in cli_of.failure(*words, "--limit", "-5", status=2)
 
 

@@ -71,7 +71,6 @@ def test_encoded_values_that_cannot_be_decoded_are_masked_as_a_whole(value: byte
 
 
 def test_brackets_in_a_rule_are_literal() -> None:
-    """Brackets in the field name of a rule are literal."""
     mask = Masks(["card[0]"]).of(b"s")
     assert (mask.hides("card[0]"), mask.hides("card0")) == (True, False)
 

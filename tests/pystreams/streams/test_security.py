@@ -92,7 +92,7 @@ def test_files_that_everyone_can_read_are_a_warning(kind: str, tmp_path: Path) -
 
 def test_clocks_that_differ_are_a_warning(tmp_path: Path) -> None:
     """A replica whose clock is a minute behind is reported."""
-    with sentinels.family("engine", "redis") as (master, replica):
+    with sentinels.family("engine", "redis") as (master, _):
         late = sentinels.Member("engine", tmp_path / "late", behind=60)
         try:
             late.start()
@@ -103,13 +103,9 @@ def test_clocks_that_differ_are_a_warning(tmp_path: Path) -> None:
             late.stop()
         assert verdict == "warning"
         assert found.endswith(f"ahead of 127.0.0.1:{late.port}")
-        cli = Cli(f"redis://127.0.0.1:{master.port}", tmp_path)
-        assert replica.follows(master)
-        assert _verdicts(cli).get("servers", ("warning",))[0] == "warning"
 
 
 def test_a_tls_connection_passes(tmp_path: Path) -> None:
-    """A connection over TLS passes."""
     with topologies.encrypted() as server:
         given = dict(server.options)
         connection = connect(Wanted(given.pop("url"), None, given), "")

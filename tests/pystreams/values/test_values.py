@@ -58,7 +58,6 @@ def test_durations_are_shown_in_two_units(milliseconds: int | None, text: str) -
 
 
 def test_ids_beyond_the_calendar_have_no_time() -> None:
-    """An ID beyond the calendar has no time."""
     assert (times.iso(0), times.iso(2**63)) == ("1970-01-01T00:00:00.000Z", None)
 
 

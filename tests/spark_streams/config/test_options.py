@@ -154,7 +154,7 @@ def test_every_option_is_used() -> None:
     trees = [ast.parse(path.read_text()) for package in packages for path in package.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    named = {node.value for node in nodes if isinstance(node, ast.Constant)}  # for `getattr`
+    named = {node.value for node in nodes if isinstance(node, ast.Constant)}  # names given to `getattr`
     fields = {field for section in SECTIONS for field in options_of(section)}
     assert fields - read - named == set()
 

@@ -21,7 +21,7 @@ __all__ = ["run", "tmp_path"]
     "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
 )
 def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, a link, or a directory that another user owns or can access, at the path of the engine's directory is an
+    """At the path of the engine's directory, a file, a link, or a directory that another user owns or can access is an
     error that names TMPDIR.
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

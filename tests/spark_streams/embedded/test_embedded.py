@@ -168,7 +168,7 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
 
 
 def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
-    """An engine that ends at its start is an error that names the log file."""
+    """An engine that ends at its start is an error that names the log file; the next driver removes its directory."""
     program = """
         from spark_streams import errors
         from spark_streams.embedded import launcher as embedded

@@ -92,7 +92,6 @@ def test_a_life_goes_through_these_states(events: list[Event | float], states: l
 
 
 def test_the_sequences_cover_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sequences of events cover every transition of the table."""
     recording = RecordingTable(TABLE)
     monkeypatch.setattr(life, "TABLE", recording)
     for (first, *others), _ in LIVES:

@@ -31,9 +31,17 @@ class Stream:
     """A stream and a query's position in it.
 
     The text of a stream is its name, its entries ("1-10", "1-3,7", "-" for an empty and "none" for a missing stream),
-    and words: "@4" (read up to 4), "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID
-    if its entry was deleted), "to=6" (the end for Trigger.AvailableNow), "old" (a server without counters), "uncounted"
-    (the number of entries before the position is unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
+    and any of these words:
+
+    * "@4": the query has read up to 4
+    * "trimmed=4": four entries were trimmed
+    * "deleted=7": the entry 7 was deleted
+    * "last=9": the stream's last ID, if its entry was deleted
+    * "to=6": the end for Trigger.AvailableNow
+    * "old": the server has no counters
+    * "uncounted": the number of entries before the position is unknown
+    * "new": the stream is not in the previous offset
+    * "jumps", "lost=3", "retired": see `BatchStart`
     """
 
     name: str

@@ -87,7 +87,7 @@ def test_a_pattern_is_looked_up_after_its_refresh_time(site: Site, connection: C
 
 
 def test_a_shared_batch_sends_no_requests_for_other_streams(site: Site) -> None:
-    """A shared batch with entries of one stream sends no requests for the other thirty streams."""
+    """A shared batch with entries of one of thirty streams looks up and deletes consumers of that stream only."""
     names = [f"s{n}" for n in range(30)]
     for name in names:
         site.add(name, 1)

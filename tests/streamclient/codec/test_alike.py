@@ -34,7 +34,7 @@ def bulk(word: bytes) -> bytes:
 
 @st.composite
 def pages(draw: st.DrawFn, of: st.SearchStrategy[bytes]) -> tuple[bytes, int, list[bytes]]:
-    """Frames of entries with the same fields, the number of frames, and the field names."""
+    """Generate frames of entries with the same fields, with the number of frames and the field names."""
     names = draw(NAMES)
     count = draw(st.integers(30, 40))
     ms = draw(st.sampled_from([1, 5_000, 1_700_000_000_000]))

@@ -183,7 +183,7 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
 @unhurried
 @given(tables())
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
-    """The vectorised encoder produces the bytes of the scalar encoder, and reports the same rows without fields."""
+    """The vectorised encoder returns the bytes of the scalar encoder, and null for the same rows without fields."""
     fast = encode_adds(**table)  # type: ignore[arg-type]
     assert fast.to_pylist() == encode_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 

@@ -23,12 +23,12 @@ def bulk(data: bytes | None) -> bytes:
 
 
 def framed(entries: Sequence[Entry]) -> bytes:
-    """A block of frames."""
+    """Return a block of frames."""
     return b"*2\r\n:%d\r\n" % len(entries) + bulk(frames(list(entries)))
 
 
 def columnar(entries: Sequence[Entry], names: set[bytes] | None = None) -> bytes:
-    """A block of columns of entries with the same fields, built one value at a time."""
+    """Return a block of columns of entries with the same fields, built one value at a time."""
     halves = [entry_id.split(b"-") for entry_id, _ in entries]
     parts = [bulk(np.array([int(half[at]) for half in halves], "<u8").tobytes()) for at in (0, 1)]
     for at, name in enumerate(entries[0][1][::2]):
@@ -44,7 +44,7 @@ def reply(*found: bytes) -> bytearray:
 
 
 def alike(values: st.SearchStrategy[bytes], most: int = 12) -> st.SearchStrategy[list[Entry]]:
-    """Entries with the same fields."""
+    """Generate entries with the same fields."""
     return st.lists(PLAIN, min_size=1, max_size=3).flatmap(
         lambda names: st.lists(
             st.tuples(

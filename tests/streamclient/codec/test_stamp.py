@@ -19,7 +19,7 @@ TEXTS = st.one_of(
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[list[bytes]], int]:
-    """Columns of values; in some columns all values have the same length."""
+    """Generate columns of values, some with values of one length, and the number of rows."""
     count = draw(st.integers(60, 90))
     columns = []
     for _ in range(draw(st.integers(1, 4))):

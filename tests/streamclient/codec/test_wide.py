@@ -19,7 +19,7 @@ def bulk(word: bytes) -> bytes:
 
 
 def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
-    """A page of entries with these fields, and the same page read by the parser."""
+    """Return a page of entries with these fields, and the same page read by the parser."""
     pairs = b"".join(bulk(name) + bulk(b"%d" % at) for at, name in enumerate(names))
     entry = b"*%d\r\n" % (2 * len(names)) + pairs
     frames = b"".join(b"*2\r\n" + bulk(b"1700000000000-%d" % row) + entry for row in range(ROWS))
@@ -30,7 +30,7 @@ def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
 
 
 def seconds(way: str, width: int) -> float:
-    """Return the processor time per column for reading all columns: the minimum of three runs."""
+    """Return the processor time in seconds for reading all columns once: the minimum of three runs."""
     names = [b"column_%d" % number for number in range(width)]
     page, _ = page_of(way, names)
     found = []
@@ -44,7 +44,7 @@ def seconds(way: str, width: int) -> float:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_cost_of_a_column_is_independent_of_the_number_of_columns(way: str) -> None:
-    """Sixteen times as many columns take about sixteen times as long, not 256 times."""
+    """Reading sixteen times as many columns takes less than 64 times as long."""
     assert seconds(way, 8000) < 64 * seconds(way, 500)
 
 

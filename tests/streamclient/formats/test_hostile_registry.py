@@ -39,7 +39,7 @@ def found(value: Any) -> Reply:
 
 
 def dripped(start: bytes, octet: bytes) -> Reply:
-    """Send a first part, and then single bytes slowly until the test ends."""
+    """Return a reply that sends the start, and then one byte every 50 ms until the test ends."""
 
     def drip(connection: socket.socket, is_over: threading.Event) -> None:
         connection.sendall(start)

@@ -57,7 +57,7 @@ def test_an_incompatible_schema_says_what_to_do() -> None:
 
 
 def test_references_without_a_subject_are_registered_under_their_name() -> None:
-    """A schema's imports are registered first, and referred to by their versions."""
+    """References without a subject are registered first, under their names, and the schema refers to their versions."""
     money = Schema("AVRO", '{"type": "record", "name": "Money", "fields": []}')
     bill = Schema("AVRO", record({"name": "sum", "type": "Money"}), (Reference("Money", money),))
     with schema_registry() as server:

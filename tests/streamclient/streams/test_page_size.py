@@ -14,8 +14,8 @@ MB = 1 << 20
     [(100, 10_000), (1000, 1048), (10_000, 256), (25_000, 256), (250_000, 33), (8 * MB, 1), (100 * MB, 1)],
 )
 def test_wide_entries_share_what_a_page_costs(entry: int, entries: int) -> None:
-    """A page has a megabyte; with many fields it has 256 entries if these have at most eight megabytes, otherwise
-    fewer.
+    """A page of entries with many fields has a megabyte or 256 entries, whichever is larger. Its maximum is eight
+    megabytes or one entry.
     """
     size = PageSize(10_000)
     for _ in range(3):

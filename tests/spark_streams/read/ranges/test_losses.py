@@ -222,7 +222,6 @@ def test_the_second_scan_of_a_batch_notices_a_loss(
 
 
 def test_entries_removed_before_the_query_starts_are_no_loss(site: Site) -> None:
-    """Entries removed before a query starts are no loss."""
     site.add("s", 30)
     site.client.xtrim("s", maxlen=20, approximate=False)
     site.client.xdel("s", "25-1")
