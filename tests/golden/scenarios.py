@@ -55,7 +55,7 @@ def add_entries(site: Site, first: int, count: int) -> None:
 
 
 def write_read(site: Site, name: str) -> dict[str, Any]:
-    """Run two batches, of which the second is not committed; return the checkpoint and the server's keys."""
+    """Run two batches without committing the second; return the checkpoint and the server's keys."""
     add_entries(site, 0, 20)
     query = query_of(site, name)
     if isinstance(query, OldQuery):

@@ -134,7 +134,7 @@ def test_join(jobs: Jobs, departures: Departures) -> None:
 
 @on("engine")
 def test_redrive(jobs: Jobs) -> None:
-    """On one node, each letter is always in exactly one of the two streams."""
+    """On one node, no kill loses or duplicates a letter, and in the end each letter is replayed once."""
     pipeline = jobs.client.pipeline(transaction=False)
     for n in range(60_000):
         origin = {"_original_stream": "s", "_original_id": f"{n}-1", "_original_deliveries": 3, "_reason": "r"}

@@ -122,7 +122,7 @@ def test_columns_with_reserved_names(jobs: Jobs) -> None:
 @long_only
 @on("redis")
 def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) -> None:
-    """`ingest` fails on empty and incomplete files without adding rows, and reads them once complete.
+    """`ingest` fails on empty and incomplete files without adding rows, and reads them when they are complete.
 
     A checkpoint of another job is rejected.
     """

@@ -20,7 +20,7 @@ DEADLINE = 300.0
 
 
 def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, again: float) -> dict[str, Any]:
-    """Return the report of ``command``'s driver, with two workers of which the first is killed when half is done.
+    """Return the report of ``command``'s driver, with two workers. The first is killed when half of the jobs are done.
 
     Of the driver's ``jobs``, those without a result for ``again`` seconds are submitted once more. Processes write
     their errors into files of ``directory``, which the test shows if a driver fails.

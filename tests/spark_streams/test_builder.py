@@ -44,7 +44,7 @@ def test_values_of_python_become_options_of_spark() -> None:
         ({"groupLeaseMs": "500ms"}, r"\[INVALID_OPTION\] .*it must be 1s or more"),
     ],
 )
-def test_mistakes_are_refused_at_once(given: dict[str, Any], refusal: str) -> None:
+def test_mistakes_are_refused(given: dict[str, Any], refusal: str) -> None:
     """A wrong name or value, or a mixture of options for reads and writes, is an error."""
     with pytest.raises(OptionsError, match=refusal):
         spark_streams.options(**given)

@@ -136,7 +136,7 @@ def test_subcommands_of_a_command_are_alike() -> None:
         assert (sent.key, sent.again) == (first.key, first.again), name
 
 
-def test_a_connection_that_nothing_uses_is_closed_at_once(site: Site) -> None:
+def test_an_unused_connection_is_closed_immediately(site: Site) -> None:
     """An unused connection is in no reference cycle, so its sockets are closed without garbage collection."""
     gc.collect()
     others = len(site.client.client_list(_type="normal"))

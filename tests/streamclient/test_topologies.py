@@ -85,8 +85,8 @@ def test_a_failover_is_followed() -> None:
 
 
 def test_tls_with_client_certificates() -> None:
-    """`rediss://` connects with a CA, a certificate and a key; without them, or with a wrong CA, it
-    fails immediately.
+    """`rediss://` connects with a CA, a certificate and a key; a missing CA or certificate, and a plain URL, are errors
+    with the reason.
     """
     with topologies.encrypted() as server:
         given = {

@@ -117,7 +117,7 @@ def _servers(cli: Cli) -> list[dict[str, Any]]:
 
 
 def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched, tmp_path: Path) -> None:
-    """With Sentinel, the command returns the address of the new master once the failover is complete."""
+    """With Sentinel, the command returns the address of the new master after the failover is complete."""
     cli = Cli(watched.url, tmp_path)
     before = f"127.0.0.1:{watched.now_master()}"
     assert [(each["role"], each["state"]) for each in _servers(cli)] == [("master", "online"), ("replica", "online")]

@@ -250,7 +250,7 @@ def _positions(cli_of: Cli) -> dict[tuple[str, str], str]:
     return {(each["stream"], str(each["group"])): each["position"] for each in cli_of.json("groups", "ls")["groups"]}
 
 
-def test_many_groups_are_moved_at_once(cli_of: Cli, many: redis.Redis) -> None:
+def test_many_groups_are_moved_together(cli_of: Cli, many: redis.Redis) -> None:
     """Glob patterns select streams and groups. The preview lists each move, and nothing moves without `--yes`."""
     words = ("groups", "seek", "o*", "--all-groups", "--to", "end")
     before = _positions(cli_of)

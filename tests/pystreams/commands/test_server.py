@@ -142,7 +142,7 @@ def test_options_become_engine_arguments(
 
 
 def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
-    """Without ECHO, `doctor` advises adding only this permission, and completes once it is granted."""
+    """Without ECHO, `doctor` advises adding only this permission, and completes when it is granted."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
     url = f"redis://narrow:pass@{instance.host}:{instance.port}"
     try:

@@ -69,7 +69,7 @@ def test_inactive_connections_are_closed() -> None:
 def test_samples_and_entries_are_sent_as_events(
     instance: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each sample is sent once, a followed stream sends the entries that match, and a browser that never reads is
+    """Samples, and entries of a followed stream that match, are sent in order; a browser that never reads is
     disconnected.
     """
     monkeypatch.setattr(run, "_CHECK_SECONDS", 0.1)

@@ -65,7 +65,7 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
 
 
 def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, client: redis.Redis) -> None:
-    """Radix tree metrics equal XINFO STREAM, which is called once the entries are known to be small."""
+    """Radix tree metrics equal XINFO STREAM, which is called after the entries are known to be small."""
     for number in range(500):
         client.xadd("s", {"n": number})
     _now(collector)

@@ -185,7 +185,7 @@ def test_a_letter_that_cannot_be_added_stays(site: Site, scripts: bool, refusal:
 
 
 def test_concurrent_replays_replay_each_letter_once(site: Site, scripts: bool) -> None:
-    """Three connections that replay the same letters at once replay each letter once."""
+    """Three connections that replay the same letters concurrently replay each letter once."""
     site.write(400)
     with closing(site.connection()) as connection:
         letters = find(connection)

@@ -47,7 +47,7 @@ def test_the_clock_of_a_real_redis_cannot_be_moved(pystreams_redis: Server) -> N
 
 
 def test_the_clock_moves_idle_times_expiry_and_retention(pystreams_engine: Server) -> None:
-    """Moving the clock by an hour changes idle times, expires keys and advances IDs at once."""
+    """Moving the clock by an hour changes idle times, expires keys and advances IDs without a wait."""
     client, began = pystreams_engine.client, time.monotonic()
     (first,) = add(pystreams_engine, "s", {"n": 1})
     client.xgroup_create("s", "g", "0")

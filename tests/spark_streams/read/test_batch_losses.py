@@ -172,7 +172,7 @@ def test_a_range_is_counted_if_the_server_knows_the_number(site: Site) -> None:
 
 @pytest.mark.parametrize("bounds", [{}, {"startingOffsets": "2-1", "endingOffsets": "4-1"}], ids=str)
 def test_planning_takes_a_few_round_trips(site: Site, bounds: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planning takes at most two round trips for any number of streams, and reads at most the first entry of each."""
+    """Planning a read of a hundred streams takes at most two round trips and reads at most the first entry of each."""
     for n in range(100):
         site.add(f"s{n}", 5)
     sent: list[int] = []

@@ -252,7 +252,7 @@ def test_a_finished_stream_of_a_pattern_may_be_deleted(
     assert numbers(query.drain()) == [20, 21, 22]
 
 
-def test_a_retired_stream_may_return_at_once(site: Site) -> None:
+def test_a_retired_stream_may_return_before_the_next_batch(site: Site) -> None:
     """A retired stream that returns before the next batch is read from its first entry, whatever its IDs."""
     site.add("in:a", 5, first=100)
     query = site.query(streamPattern="in:*")

@@ -61,7 +61,7 @@ def states_asked(site: Site) -> int:
 
 
 @pytest.mark.parametrize("options", [{}, {"group": "g"}], ids=["no group", "group"])
-def test_an_idle_query_notices_a_loss_at_once(site: Site, options: dict[str, str]) -> None:
+def test_an_idle_query_notices_a_loss_at_the_next_trigger(site: Site, options: dict[str, str]) -> None:
     """Deleting a stream of an idle query is a loss at the next trigger."""
     site.add("s", 10)
     query = site.query(stream="s", idleWaitMs=0, **options)

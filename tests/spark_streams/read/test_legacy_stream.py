@@ -193,7 +193,7 @@ def test_a_lost_shared_group_is_an_error(site: Site, caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_second_query_with_the_same_options_is_refused(site: Site, consume: str) -> None:
     """A second query with the same options is rejected while the first query runs; a later run of the first query gets
-    its group at once.
+    its group immediately.
     """
     site.add("s", 20)
     first = site.old_query(stream="s", group="g", consume=consume)

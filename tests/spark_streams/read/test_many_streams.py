@@ -330,7 +330,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     ],
     ids=["claims", "dead letters"],
 )
-def test_a_shared_task_claims_in_all_its_streams_at_once(
+def test_a_shared_task_claims_in_all_its_streams_together(
     site: Site, extra: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task claims pending entries of many streams together with new ones, exactly and in few requests."""

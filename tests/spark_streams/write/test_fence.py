@@ -21,7 +21,7 @@ QUERY = "0b8e9a10-0000-4000-8000-000000000001"
     "key", [b"s", b"name:{7}", b"", b"{}", b"a}b", b"{}x", b"{a}b}", b"{{a}", b"}{", b"\xff{\xfe}"]
 )
 def test_a_fence_is_in_the_slot_of_its_stream(key: bytes) -> None:
-    """The fence of any stream is in the stream's cluster slot, and no two streams share a fence."""
+    """The fence of any stream is in the stream's cluster slot, and another stream has another fence."""
     assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
     assert slot_of(WriterId(QUERY, 3, 1).fence_key(key)) == slot_of(key)
     assert WriterId(QUERY, 3, 1).fence_key(key) != WriterId(QUERY, 3, 1).fence_key(key + b"'")

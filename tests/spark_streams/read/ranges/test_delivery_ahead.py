@@ -242,7 +242,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(
 @dies
 @pytest.mark.parametrize("pages", [1, 3, 5])
 def test_a_restart_continues_a_partial_delivery(site: Site, monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
-    """If the driver is killed after any page of a delivery, a restart reads each row once."""
+    """If the driver is killed after the first, third or fifth page of a delivery, a restart reads each row once."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
 

@@ -48,7 +48,7 @@ EACH_ONCE = Counter({b"%d-1" % n: 1 for n in range(1, POISON + 1)})
 
 
 class Killed(BaseException):
-    """Exception that stands for the death of a worker."""
+    """Simulated death of a worker."""
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def test_a_note_of_an_earlier_stream_does_not_block_a_letter(site: Site, way: st
         assert not site.client.exists(note)
 
 
-def test_many_scans_at_once_move_each_letter_once(site: Site, way: str) -> None:
+def test_concurrent_scans_move_each_letter_once(site: Site, way: str) -> None:
     """Four concurrent scans of a batch of 600 entries move each entry once."""
     query = poisoned(site, 600)
     problems: list[BaseException] = []

@@ -103,7 +103,7 @@ def test_scans_of_one_batch_count_once(site: Site) -> None:
 
 
 def test_entries_stay_pending_while_dead_letters_cannot_be_written(site: Site) -> None:
-    """While the dead-letter stream is a key of another type, nothing is acknowledged; once that key is deleted, all
+    """While the dead-letter stream is a key of another type, nothing is acknowledged; after that key is deleted, all
     entries are moved.
     """
     site.add("s", 3)
