@@ -197,7 +197,7 @@ def test_a_closed_pipe_ends_the_command_quietly(instance: servers.Running, clien
 
 
 def test_a_consumer_gets_new_entries_and_may_acknowledge_them(cli_of: Cli, streams: redis.Redis) -> None:
-    """A consumer without a given name is removed if it acknowledges its entries; without `--ack`, a note counts them."""
+    """A consumer without a given name is removed if it acknowledges its entries; otherwise a note counts them."""
     assert "[NO_SUCH_GROUP]" in cli_of.failure("consume", "a", "-g", "g", status=4)
     assert _ids(cli_of("consume", "a", "-g", "g", "--create", "--ack", "-n", "3", "--json")) == [1, 3, 5]
     assert streams.xinfo_consumers("a", "g") == []

@@ -33,7 +33,7 @@ def served() -> Iterator[http.MetricsServer]:
 
 
 def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
-    """`/metrics` returns Prometheus's format, or OpenMetrics if requested; `/` links to it; other paths are not found."""
+    """`/metrics` returns Prometheus's format, or OpenMetrics if requested; `/` links to it; other paths are missing."""
     with urllib.request.urlopen(served.url) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         assert value(parsed(answer.read()), "redis_up") == 0
