@@ -99,7 +99,7 @@ _LIST = ("RPUSH l 3 1 2 10", 4)
             ("COMMAND GETKEYS SORT l BY STORE GET # STORE a STORE b", ["l", "b"]),
             (
                 "COMMAND GETKEYSANDFLAGS SORT l STORE b",
-                [["l", ["RO", "access"]], ["b", ["OW", "update"]]],
+                [["l", AnyOrder(["RO", "access"])], ["b", AnyOrder(["OW", "update"])]],
             ),
         ],
     ],
@@ -108,8 +108,6 @@ def test_sorting(server: Server, dialogue) -> None:
     """SORT orders elements as numbers or words, by themselves or by other keys, and returns them or the values of other
     keys.
     """
-    if "GETKEYSANDFLAGS" in dialogue[-1][0] and server.proto == 3:
-        dialogue = dialogue[:-1]  # RESP3 returns the flags as a set, which has no order.
     play(server, dialogue)
 
 

@@ -64,7 +64,7 @@ def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:
         if row is not None and command.name not in NEWER:
             assert row[1] == command.arity, command.name
             flags = {word.decode() for word in row[2]}
-            # Before 7.2 a script could not run blocking commands.
+            # Before 7.2 a script could not run blocking commands, so they have the flag noscript.
             varies = {"noscript"} if "blocking" in flags else set()
             # COMMAND INFO does not show that a command may replicate the commands that it runs.
             hidden = {"may_replicate"} | ({"skip_slowlog"} - flags)
@@ -83,7 +83,7 @@ def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
         if command.name in ("sort", "sort_ro"):
             del flags[1]  # The keys of BY and GET cannot be derived from the command.
         if command.name == "sinterstore" and {"RW", "update"} in flags:
-            flags[0] = {"OW", "update"}  # as reported before 7.2
+            flags[0] = {"OW", "update"}  # Redis 7.0 reports RW.
         has_keys = bool(command.keys.first or not command.keys.is_fixed)
         assert flags == ([set(use.words) for use in command.uses] if has_keys else []), command.name
 

@@ -23,7 +23,7 @@ PLAIN = [
     "XSETID s {}",
     "XSETID s 9-9 ENTRIESADDED 5 MAXDELETEDID {}",
 ]
-#: Arguments that also take ``-`` and ``+``, and ``(``.
+#: Arguments that take an ID, an exclusive ID with ``(``, ``-`` or ``+``.
 BOUNDS = [
     "XRANGE s {} +",
     "XREVRANGE s + {}",
