@@ -125,7 +125,7 @@ def test_a_failed_transaction_leaves_no_effects(call):
         model, _ = prepared()
         for text in ("MULTI", "SET before 1", call, "SET after 1"):
             run(text)
-        # The first SET makes at most this number of changes.
+        # The first SET makes at most four changes, so a later command fails.
         bomb.left = 4
         with pytest.raises(FatalError):
             run("EXEC")
@@ -158,7 +158,7 @@ def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any
     """Set a field of a frozen dataclass for the test."""
     before = getattr(owner, attribute)
     object.__setattr__(owner, attribute, value)
-    # monkeypatch restores the entry of a dictionary.
+    # After the test monkeypatch deletes this entry, which restores the attribute.
     monkeypatch.setitem(_Undo(owner, attribute, before), "value", before)
 
 

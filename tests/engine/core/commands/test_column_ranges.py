@@ -91,7 +91,7 @@ def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int
     return run
 
 
-#: Long runs of entries of one shape, and short runs of another.
+#: The shape of each entry (an index of ``with_entries``), in long and short runs of one shape.
 SHAPES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 15, 30])), min_size=1, max_size=8).map(
     lambda parts: [shape for shape, count in parts for _ in range(count)]
 )

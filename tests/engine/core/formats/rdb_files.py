@@ -95,7 +95,7 @@ def zipmap(words: Iterable[bytes], free: int = 2) -> bytes:
     return out + b"\xff"
 
 
-#: Elements of every width and length.
+#: Elements with every width of a number and every encoding of a length in a ziplist and a listpack.
 WORDS = [b"a", b"x" * 70, b"y" * 20_000, b"0", b"12", b"-1", b"127", b"-129", b"40000", b"-9000000", b"1" + b"0" * 18]
 
 #: Members of a sorted set with their scores.
