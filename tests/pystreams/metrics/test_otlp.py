@@ -13,12 +13,14 @@ import redis
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from pystreams.connect.target import Wanted
+from pystreams.metrics import exporter as exporter_module
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from pystreams.metrics.otlp import Push
 from tests import servers
 
 _Received = queue.Queue[ExportMetricsServiceRequest]
+_SCRAPES = "redis_exporter_scrapes_total"
 
 
 @pytest.fixture
@@ -44,17 +46,33 @@ def collected() -> Iterator[tuple[str, _Received]]:
         thread.join(20)
 
 
+def _names(request: ExportMetricsServiceRequest) -> set[str]:
+    """Return the names of the request's metrics."""
+    return {
+        metric.name
+        for resource in request.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+
+
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_collector_receives_the_metrics(
-    instance: servers.Running, client: redis.Redis, collected: tuple[str, _Received]
+    instance: servers.Running,
+    client: redis.Redis,
+    collected: tuple[str, _Received],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Labels become attributes, counters become monotonic sums, and all metrics of a request come from one scrape."""
+    monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 60)
     client.xadd("s", {"n": 1})
     endpoint, received = collected
     collector = Collector(Wanted(instance.url))
     push = Push(Exporter(collector), endpoint, 0.05, "redis://there")
     try:
         request = received.get(timeout=20)
+        while _SCRAPES not in _names(request):  # sent before all metrics were registered
+            request = received.get(timeout=20)
     finally:
         push.close()
         collector.close()
@@ -66,5 +84,5 @@ def test_a_collector_receives_the_metrics(
     assert {each.key: each.value.string_value for each in length.attributes} == {"db": "db0", "stream": "s"}
     assert (length.as_int or length.as_double) == 1
     assert metrics["redis_commands_processed_total"].sum.is_monotonic
-    (scrapes,) = metrics["redis_exporter_scrapes_total"].sum.data_points
+    (scrapes,) = metrics[_SCRAPES].sum.data_points
     assert (scrapes.as_int or scrapes.as_double) == 1  # one scrape for all metrics
