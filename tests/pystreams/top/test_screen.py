@@ -79,6 +79,11 @@ class Screen:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
+    async def poll(self) -> None:
+        """Check for a new sample, as the timer does."""
+        self._app._follow()
+        await self.pilot.pause()
+
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
             while not condition():
@@ -136,7 +141,7 @@ def test_the_screen_updates_until_it_is_paused() -> None:
         assert screen.column()[screen.table.cursor_row] == "b"
         await screen.press("space")
         made.sees(_snapshot(z=1))
-        await screen.pilot.pause(0.5)
+        await screen.poll()
         assert (screen.column(), "PAUSED" in screen.line("where")) == (["d", "c", "a", "b"], True)
         await screen.press("space")
         assert screen.column() == ["z"]
