@@ -63,8 +63,8 @@ _NOT_CHANGED = {"BLPOP", "BRPOP", "BLMPOP", "SPOP", "SRANDMEMBER", "HRANDFIELD",
 class Grammar(Vocabulary):
     """Makes one sequence; ``families`` are the kinds of commands that it may use.
 
-    A third of the sequences are ``plain``: no entry is deleted and no counter is set explicitly, so that entries-read
-    can be compared with releases that compute it differently after that.
+    A third of the sequences are ``plain``: no entry is deleted and no counter is set explicitly. In these, entries-read
+    can be compared with releases that compute it differently after a deletion.
     """
 
     def __init__(self, random: Random, families: set[str]) -> None:

@@ -88,8 +88,9 @@ class Machine:
         self._engine.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
-        """Run the steps on both sides, starting empty; return the first difference or None. ``plain`` means no
-        deletions.
+        """Run the steps on both sides, starting empty; return the first difference or None.
+
+        ``plain`` is true if the steps delete nothing.
         """
         done = prepared(steps)
         if not self._engine.automatic_ids:

@@ -1,10 +1,12 @@
 """A disk with faults: a layer under the engine's file calls, where tests inject errors, crashes and power failures.
 
-It supports an error of certain calls (``fail``), of the n-th call (``fail_at``), or of all calls from the n-th on
-(``fail_from``); a limited number of further bytes (``room``); the end of the process before its n-th changing call
-(``crash_at``), where half of a write is done; a power failure (``lose``), after which only synced data is left:
-contents up to the last sync of the file, names up to the last sync of their directory; and other work in the event loop
-during a call (``interrupt``).
+fail       certain calls fail
+fail_at    the call with this number fails
+fail_from  the call with this number and all later calls fail
+room       the number of further bytes that can be written
+crash_at   the process ends before the changing call with this number, or after half of it if it is a write
+lose       a power failure: files have their content of the last sync, directories their names of the last sync
+interrupt  other work in the event loop runs before a call
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Host(WithoutProcess):
 
 
 class Engine:
-    """One run of an engine in ``directory``; ``settings`` are directives, with _ instead of -."""
+    """An engine in ``directory``, from its start to its end; ``settings`` are directives, with _ instead of -."""
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_no_gap(tmp_path, policy, rewritten):
 
 
 def test_a_transaction_is_rejected_as_a_whole(tmp_path):
-    """In MULTI a write is rejected when it is queued, and EXEC of writes queued before is rejected too."""
+    """If the disk becomes full while a transaction is queued, EXEC is rejected and none of its writes runs."""
     engine = Engine(tmp_path)
     engine.run("MULTI")
     engine.run("XADD s 1-1 a 1")

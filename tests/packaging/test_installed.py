@@ -91,7 +91,10 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Running, tmp_path: Path) -> None:
-    """Verbs work without Spark, Arrow and numpy. Verbs that need them fail with one line that names the extra."""
+    """Commands of `pystreams` work without Spark, Arrow and numpy.
+
+    Commands that need one of these packages fail with an error that names the extra.
+    """
 
     def pystreams(*words: str) -> subprocess.CompletedProcess[str]:
         environment = surroundings(PATH=str(bare.parent), XDG_CONFIG_HOME=str(tmp_path), PYSTREAMS_URL=url)
@@ -267,7 +270,7 @@ READ_AND_WRITE = """
 def test_an_executor_without_uvloop_and_zstandard_reads_and_writes(
     lean: Path, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """Without uvloop and zstandard, every mode of reading and writing works as in a Spark worker."""
+    """Without uvloop and zstandard, batch and streaming reads and three modes of writing work as in a Spark worker."""
     client = redis.Redis.from_url(redis_process.url)
     client.flushall()
     try:

@@ -17,10 +17,10 @@ _NOTHING = object()
 
 
 class CloudProxy:
-    """Forwards `port` to a server, one command at a time; `refused` has the commands or subcommands that it rejects.
+    """Forwards commands on `port` to a server, one at a time; `refused` has the commands that it rejects.
 
-    Keys of different slots are rejected in one command and in one transaction. WAIT returns 0. `asked` has the commands
-    that were sent.
+    `refused` may contain subcommands. Keys of different slots are rejected in one command and in one transaction. WAIT
+    returns 0. `asked` has the names of the received commands.
     """
 
     def __init__(self, target: int, refused: set[str]) -> None:

@@ -39,7 +39,9 @@ def folder(tmp_path) -> Path:
 
 
 def test_intact_files_are_reported_as_intact(folder):
-    """A log is found by its manifest, its directory, the data directory, and file by file; so is a snapshot."""
+    """An intact log is found by the data directory, its own directory, its manifest and its file, and a snapshot by its
+    file.
+    """
     engine = Engine(folder.parent)
     engine.run("SAVE")
     engine.die()

@@ -1,4 +1,5 @@
-"""Snapshots, rewrites of the log and switches of the log at the same time, requested by clients of an engine process.
+"""Background saves, rewrites of the log and CONFIG SET appendonly at the same time, on an engine in a process.
+
 Some replies are compared with those of Redis.
 """
 
@@ -15,9 +16,8 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 def together(client: Client, *lines: str) -> list[Any]:
-    """Send commands together and return the replies.
-
-    The background work of one command still runs when the next one is executed.
+    """Send commands in one packet, so that each runs during the background work of the earlier ones; return the
+    replies.
     """
     client.send_lines(*lines)
     return [client.receive() for _ in lines]
@@ -135,7 +135,7 @@ def test_the_log_switched_off_and_on_again_at_once(tmp_path):
 
 
 def test_shutdown_before_the_log_is_in_use(tmp_path):
-    """CONFIG SET appendonly yes and SHUTDOWN together: the log is written before the process exits."""
+    """SHUTDOWN directly after CONFIG SET appendonly yes writes the log before the process exits."""
     with life(tmp_path, "--appendfsync", "always") as (running, client):
         client.send_lines("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
         assert running.process.wait(DEADLINE) == 0

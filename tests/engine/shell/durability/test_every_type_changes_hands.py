@@ -70,7 +70,7 @@ def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
 
 
 def check(name: str, tool: str, path: Path) -> str:
-    """Return the output of a server's tool for an engine's file, which it must accept."""
+    """Check that a server's tool accepts an engine's file, and return the tool's output."""
     program = Path(PROGRAMS[name]).with_name(tool)
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -73,8 +73,9 @@ def test_quit_after_a_write_gets_its_replies(tmp_path):
 
 
 def test_waitaof_waits_for_the_disk(tmp_path):
-    """WAITAOF with 0 replicas replies when earlier writes are on disk; without a log, requesting a local fsync is an
-    error.
+    """WAITAOF with 0 replicas replies when earlier writes are on disk.
+
+    Without a log, a request for a local fsync is an error.
     """
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
         client.send_lines("SET k v", "WAITAOF 1 0 0")
@@ -91,7 +92,9 @@ def test_waitaof_waits_for_the_disk(tmp_path):
 
 
 def test_saving(tmp_path):
-    """Data saved by SAVE or BGSAVE survives SHUTDOWN NOSAVE, later data does not; LASTSAVE returns the time."""
+    """Data saved by SAVE or BGSAVE survives SHUTDOWN NOSAVE, and later data does not; LASTSAVE has the last save's
+    time.
+    """
     with life(tmp_path) as (running, client):
         client("XADD s 1-1 f v")
         assert client("SAVE") == b"OK"

@@ -262,7 +262,7 @@ class Shelf:
 
 
 class Place:
-    """The place of a segment in the list."""
+    """The stored bytes of a segment."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

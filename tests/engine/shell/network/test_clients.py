@@ -215,7 +215,9 @@ def test_a_blocked_client_times_out(client: Connection) -> None:
 
 
 def test_a_blocked_client_that_disconnects_is_removed(client: Connection, engine: Running) -> None:
-    """A disconnected client does not block any more, even with commands after the blocking one."""
+    """A blocked client that disconnects no longer counts as blocked, even if it has sent commands after the blocking
+    one.
+    """
     with Connection(engine) as connection:
         connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         connection.send("PING")

@@ -380,6 +380,6 @@ def test_a_certificate_without_an_enabled_user_is_reported(
 
 
 def test_invalid_values_of_tls_auth_clients_user_are_rejected(certified: tuple[redis_py.Redis, int]) -> None:
-    """The error of CONFIG SET names the two values."""
+    """CONFIG SET of an unknown value is rejected with an error that names the two valid values."""
     with pytest.raises(redis_py.ResponseError, match="one of the following: CN, off"):
         certified[0].config_set("tls-auth-clients-user", "URI")

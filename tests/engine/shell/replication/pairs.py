@@ -26,7 +26,7 @@ def is_up(replica: Connection) -> bool:
 
 
 def wait_until_up(replica: Connection) -> None:
-    """Wait until a replica has the data of its master."""
+    """Wait until a replica is connected to its master and has its data."""
     wait_for(lambda: is_up(replica), "the replica to have its master's data")
 
 
@@ -36,7 +36,7 @@ def settled(master: Connection) -> None:
 
 
 def assert_same(master: Connection, replica: Connection) -> None:
-    """Wait until the replica has the master's data, in all databases."""
+    """Wait until a replica has all writes, and check that its data equals the master's in all databases."""
     settled(master)
     assert everything(replica.run) == everything(master.run)
 

@@ -101,7 +101,7 @@ def test_two_masters_after_a_partition(family, engines):
 
 
 def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
-    """A replica with a log reports the offset on its disk to its master, and its log contains the master's stream."""
+    """A replica tells its master up to which offset its log is on disk, and the log contains the master's stream."""
     first, second, _ = family
     first.set("own", "gone")
     second.set("k", "1")

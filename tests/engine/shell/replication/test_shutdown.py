@@ -100,7 +100,7 @@ def test_shutdown_now_ends_the_wait():
 
 @in_loop
 async def test_the_wait_ends_after_shutdown_timeout(tmp_path):
-    """After shutdown-timeout the process exits anyway; if the data cannot be saved it continues."""
+    """After shutdown-timeout a process with lagging replicas exits; if its data cannot be saved, it continues."""
     world = World(tmp_path, "--shutdown-timeout", "7")
     core, ended = world.core, list[bool]()
     core.host = Host(ended)  # type: ignore[assignment]

@@ -70,9 +70,9 @@ def replacing(engine: Engine) -> None:
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 @pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
-    """After an error at any step, once or permanently, the engine accepts writes and exits when the disk has recovered.
+    """If a call to the disk fails, and possibly all later calls, the engine works again when the disk has recovered.
 
-    After a restart all data is there.
+    It accepts writes and exits on SHUTDOWN, and after a restart all data is there.
     """
     step = 0
     while True:

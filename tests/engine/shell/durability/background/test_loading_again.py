@@ -1,4 +1,4 @@
-"""Data that is reloaded or replaced by a master's: the log contains it, whatever file was being written."""
+"""Data that DEBUG RELOAD or a master replaces: the log contains the new data, even if a file was being written."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_rewrite_fails_in_its_thread(tmp_path):
 
 @walks()
 def test_a_full_disk_delays_the_log(tmp_path):
-    """Writes that are rejected repeatedly and then accepted are complete, with or without a rewrite in between."""
+    """The log is complete once a full disk accepts writes again, even if a rewrite has failed in between."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20

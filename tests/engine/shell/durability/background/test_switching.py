@@ -180,10 +180,9 @@ def test_a_late_fsync_applies_to_the_old_file(tmp_path):
 
 
 def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path, monkeypatch):
-    """If much of the log is unsynced, a thread syncs it before the rewrite starts, so that the sync in the loop is
-    short.
+    """If much of the log is unsynced, a thread syncs it before a rewrite starts, so that the sync in the loop is short.
 
-    A disk that never finishes does not delay the rewrite indefinitely.
+    If this sync does not end, the rewrite starts anyway.
     """
     monkeypatch.setattr(writer, "_SHORT_SYNC", 10)
     engine = life_of(tmp_path, appendfsync="no")
@@ -213,9 +212,9 @@ def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
 def test_changes_during_the_capture_are_not_in_the_image(tmp_path, monkeypatch, line):
-    """Values are copied over several iterations.
+    """A snapshot has the values at the time of BGSAVE, although they are copied over several iterations.
 
-    The file has the values at the time of the command, and the log has later changes.
+    After BGREWRITEAOF, the log also has the changes that were made meanwhile.
     """
     monkeypatch.setattr(image, "_AT_ONCE", 15)
     settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}

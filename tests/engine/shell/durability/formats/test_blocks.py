@@ -1,4 +1,4 @@
-"""Blocks of the append-only file: complete blocks are read, and a torn end differs from changed bytes."""
+"""Blocks of the append-only file: complete blocks are read; a torn end and changed bytes are different errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_truncated_file_is_torn_after_its_last_complete_block(blocks, data):
 
 @given(BLOCKS.filter(bool), st.data())
 def test_a_flipped_bit_is_damage_and_not_a_torn_end(blocks, data):
-    """With any one bit changed the file is rejected, at the block with the changed bit."""
+    """A file with one changed bit is rejected as damaged, at the block with that bit."""
     whole = bytearray(file_of(blocks))
     at = data.draw(st.integers(0, 8 * len(whole) - 1))
     whole[at // 8] ^= 1 << at % 8
@@ -123,7 +123,9 @@ def test_invalid_commands_are_damage(data):
     ],
 )
 def test_forms_that_only_a_redis_master_may_send(logged, sent, record):
-    """LIMIT after an exact threshold is dropped, and the idempotent ID of an XADD is returned separately."""
+    """In logged commands, LIMIT after an exact threshold is dropped, and the idempotent ID of XADD is returned
+    separately.
+    """
     words, found = as_client_command(logged.encode().split())
     assert words == sent.encode().split()
     assert found == record.encode().split()
@@ -177,7 +179,7 @@ def test_invalid_manifests_are_rejected(data):
 
 
 def test_a_rewrite_turns_older_files_into_history():
-    """A rewrite keeps the increments from its first one on, and turns all other files into history."""
+    """A rewrite keeps its new base and the increments from its first increment on; all other files become history."""
     base = Entry("a.aof.3.base.psb", 3, BASE)
     changed = MANIFEST.rewritten(base, 4)
     assert [file.name for file in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]

@@ -59,7 +59,7 @@ def test_startup_loads_the_file_that_was_saved_last(tmp_path, newest):
 
 
 def test_startup_never_falls_back_to_the_older_file(tmp_path):
-    """If the newer of two files is damaged, startup fails with its name: the older file has other data."""
+    """If the newer of two files is damaged, startup fails and names it, because the older file has other data."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb"):
         engine.run("INCR n")
@@ -76,9 +76,9 @@ def test_startup_never_falls_back_to_the_older_file(tmp_path):
 
 
 def test_a_file_of_the_oldest_version_keeps_all_data(tmp_path):
-    """Version 10 keeps idempotent producers, released entries and active times although its encodings lack them.
+    """A file of version 10 keeps idempotent producers, released entries and active times.
 
-    Version 14 keeps them as Redis does.
+    Redis cannot store these in version 10. A file of version 14 keeps them too.
     """
     for version in ("10", "14"):
         engine = Engine(tmp_path, **SETTINGS, rdb_version=version)

@@ -119,7 +119,9 @@ def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
 
 
 def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
-    """aof-load-truncated yes truncates the file after its last complete block, with a warning; no rejects it."""
+    """aof-load-truncated yes truncates a torn file after its last complete block and logs a warning; no stops the
+    start.
+    """
     path, data, size = with_another_entry(tmp_path)
     for end in range(size + 1, len(data)):
         path.write_bytes(data[:end])

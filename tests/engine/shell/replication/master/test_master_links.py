@@ -132,7 +132,7 @@ def test_waiting_replicas_get_keepalives(master, engine):
 
 
 def test_a_message_follows_earlier_writes(master, engine):
-    """A published message is in the stream after the writes before it, including those of its own transaction."""
+    """In the replication stream a published message follows earlier writes, and all writes of its own transaction."""
     tap, _, _ = online(engine)
     with tap:
         for words in ("SET k 1", "PUBLISH news a", "MULTI", "PUBLISH news b", "SET k 2", "SET k 3", "EXEC"):

@@ -49,7 +49,7 @@ def test_without_a_history_it_requests_all_data():
 
 
 def test_a_history_may_continue_under_another_id():
-    """+CONTINUE with an ID renames the history from there on."""
+    """After the reply +CONTINUE with an ID, the replica continues its history under that ID."""
     shake = Handshake(Introduction(), (ID, 5))
     talk(shake, b"+PONG", b"+OK", b"+CONTINUE " + OTHER)
     assert shake.outcome == Continue(OTHER)

@@ -53,7 +53,7 @@ class Replica:
 
 
 def test_a_stream_in_pieces_gives_the_same_data():
-    """In pieces of any size, the data, the effects and the bytes passed on are the same."""
+    """A stream that arrives in pieces of any size gives the same data and effects, and is passed on unchanged."""
     whole = Replica()
     whole.take(STREAM)
     assert whole.fed == STREAM
@@ -68,7 +68,7 @@ def test_a_stream_in_pieces_gives_the_same_data():
 
 
 def test_a_transaction_is_applied_and_passed_on_as_a_whole():
-    """Until EXEC no command of a transaction runs, and the history stays at MULTI; its effects are one transaction."""
+    """Until EXEC no command of a transaction runs or is passed on, and then its effects are one transaction."""
     replica = Replica()
     before = command(b"SET", b"k", b"0")
     replica.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
@@ -138,7 +138,7 @@ def test_hsetex_of_redis_8_is_applied():
 
 
 def test_the_claims_of_one_delivery_run_together():
-    """Redis's records of an XREADGROUP, one claim per entry, run together with the same result as one by one."""
+    """The XCLAIMs that Redis sends for one XREADGROUP run together, with the same result as one by one."""
 
     def claim(entry: bytes, consumer: bytes, time: bytes = b"1000") -> bytes:
         words = b"TIME %b RETRYCOUNT 1 FORCE JUSTID LASTID %b" % (time, entry)

@@ -115,10 +115,10 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
 @pytest.mark.redis
 @pytest.mark.parametrize("names", ["redis > engine", "engine > redis"])
 def test_a_production_server_is_migrated_with_its_readers(servers, names):
-    """A server follows production under load, FAILOVER changes the roles, and the url is changed.
+    """A server becomes a replica of another one under load, FAILOVER changes the roles, and a query gets the new url.
 
-    A query continues from its checkpoint, including the unfinished batch, and gets each entry once. Entries pending in
-    other groups are pending on the new server, for the same consumers.
+    The query continues from its checkpoint, including the unfinished batch, and gets each entry once. Entries pending
+    in other groups are pending on the new server, for the same consumers.
     """
     with pair(servers, names) as (old, new), Writer(old, new) as writer:
         wait_for(lambda: writer.confirmed > 100, "entries")
