@@ -9,7 +9,7 @@ import re
 from tests import ROOT
 from tests.architecture.test_packages import files
 
-#: Its class `Options` is for editors, which show such strings with the completion of an argument.
+#: A module with strings below the attributes of its class `Options`. Editors show them when they complete an argument.
 _FOR_EDITORS = ROOT / "spark_streams" / "builder.py"
 _ROLE = re.compile(r":[a-z]+:" + "`")
 

@@ -39,9 +39,9 @@ PURE = {
     "xxhash",
     "zstandard",
     "importlib.resources",  # files of the package itself: the sandbox's Lua
-    "lupa",  # Lua computes, and reaches nothing: that is what its sandbox is for
+    "lupa",  # the sandbox gives Lua no access to anything outside it
 }
-#: Names that reach for the outside without an import.
+#: Built-in functions that do I/O or run other code without an import.
 FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 #: The packages of the distribution.
 TOPS = ("streamwire", "streamclient", "engine", "spark_streams", "pystreams")
@@ -92,7 +92,7 @@ def within(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-#: Modules of the connector that plan reads, from known facts only.
+#: Modules of the connector that plan reads from their arguments alone.
 PLANS = [
     ROOT / "spark_streams" / "read" / name
     for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")

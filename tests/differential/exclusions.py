@@ -206,7 +206,7 @@ def same(words: list[bytes], reply: Any, expected: Any, plain: bool = False) -> 
             expected.text.startswith(old) and reply.text.startswith(new) for old, new, _ in CHANGED_TEXTS
         )
     name = words[0].upper()
-    # Keys found by BY may be equal or missing: the order of a set is random then.
+    # Values at the keys of BY may be equal or missing. SORT of a set then has a random order.
     if name in _UNORDERED or (name in _SORTS and b"BY" in map(bytes.upper, words)):
         return bool(_in_order(name, words, reply) == _in_order(name, words, expected))
     if name.startswith((b"Z", b"BZ")):

@@ -21,7 +21,7 @@ NUMBERS = (
     *("1.5", "1e300", "inf", "-inf", "nan", "+1", " 1", "", "99999999999999999999999999", "2147483648"),
 )
 NUMERIC = {"integer", "double", "unix-time"}
-#: Groups of commands about the server itself, whose replies depend on it, and commands that never reply or stop it.
+#: Groups and commands that are left out, because their replies depend on the server or on chance, or never come.
 LEFT_OUT_GROUPS = {"server", "connection", "cluster", "pubsub", "scripting", "transactions"}
 LEFT_OUT = {"wait", "waitaof", "randomkey", "scan", "dump", "restore", "object|freq", "object|idletime"}
 #: Commands that create a value of each type before each tested command.

@@ -16,7 +16,7 @@ from tests.differential.grammar import Step
 from tests.harness.clients import SocketClient
 from tests.harness.core import Clock, CoreServer
 
-#: Limits of nodes, which are low so that short sequences fill several.
+#: Maximum number of entries per node, which is low so that short sequences fill several nodes.
 NODE_ENTRIES = 4
 
 

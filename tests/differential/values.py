@@ -244,7 +244,7 @@ def _field_expiry(v: Values) -> Words:
     key = v.key("hash")
     name = v.one(["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"])
     time = (v.moment() if name.endswith("AT") else v.seconds()) + ("000" if name[1] == "P" else "")
-    # Whether a relative time is later than another one depends on the moment.
+    # GT and LT are left out for relative times, because their results depend on the moment of the command.
     conditions = [["NX"], ["XX"], ["GT"], ["LT"]] if name.endswith("AT") else [["NX"], ["XX"]]
     # Redis 8.6.3 crashes if HSETEX gets a field twice.
     pairs = [word for field in dict.fromkeys(v.texts(3)) for word in (field, v.text())]
@@ -310,7 +310,7 @@ def _sort(v: Values) -> Words:
     options: list[Words] = [*gets, [v.one(["DESC", "ASC"])]]
     if v.chance(0.4):
         options.append(["BY", by])
-    # Sorting by another key may compare equal elements, whose order in a set is random.
+    # BY may find equal elements, whose order in a set is random, so STORE and LIMIT are not combined with BY.
     elif v.chance(0.2):
         options.append(["STORE", v.key("list")])
     elif v.chance(0.4):

@@ -124,7 +124,7 @@ def test_the_search_finds_a_page_and_asks_no_other_machine(folder: Path) -> None
             assert [url for url in asked if not url.startswith((here, "blob:", "data:"))] == []
 
 
-#: Names in tables whose parts are on several lines.
+#: JavaScript that returns the names in a page's tables that are broken over several lines.
 _BROKEN = """() => [...document.querySelectorAll("td code, th code")]
     .filter((each) => /^\\S{1,60}$/.test(each.textContent))
     .filter((each) => new Set([...each.getClientRects()].map((part) => part.top)).size > 1)

@@ -21,7 +21,7 @@ KINDS = ("same", "distinct", "missing")
 _NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys", "command|getkeysandflags"})
 #: Commands whose options stop the server or its clients.
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
-#: Commands whose repeated arguments depend on each other or have their own language: see ``_by_hand``.
+#: Commands whose repeated arguments depend on each other or have a syntax of their own: see ``_by_hand``.
 _BY_HAND = frozenset(
     {"xread", "xreadgroup", "acl|setuser", "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "ps.add"}
     | {"client|tracking", "client|list", "config|set", "zunion", "zunionstore", "zinter", "zinterstore"}

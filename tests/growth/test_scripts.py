@@ -12,7 +12,7 @@ from engine.settings.config import Config
 from engine.wire.encode import encoded
 
 NOW_US = 1_700_000_000_000_000
-#: Sizes, and numbers of arguments and results; Lua's stack has room for 8,000 of these.
+#: Sizes of texts and tables, and numbers of arguments and results, for which Lua's stack has 8,000 slots.
 _SMALL, _LARGE, _FEW_WORDS, _MANY_WORDS = 10_000, 40_000, 1_900, 7_600
 #: Seconds below which a result is accepted, and maximum growth for four times the size (quadratic: 16).
 _FAST, _GROWTH = 0.1, 8

@@ -32,12 +32,12 @@ from streamclient.replies import parse
 from streamclient.wire_errors import LinkError, ResponseError
 from tests.harness.replies import words
 
-#: Commands that run together, in RESP words: one command, or MULTI to EXEC, with quiet commands before it.
+#: Commands that run together, each as a tuple of words: one command or MULTI to EXEC, and the reads before it.
 Step = tuple[tuple[bytes, ...], ...]
 #: All keys of the server with their values.
 Keys = tuple[tuple[bytes, Any], ...]
 
-#: Commands without visible changes: those of one request see one moment.
+#: Commands that change nothing that others see. They run in one step with the next other command of their request.
 _READS = {b"UNWATCH", b"COMMAND", b"WATCH", b"HMGET", b"HGETALL", b"HEXISTS", b"XINFO", b"XRANGE", b"EXISTS"}
 #: Commands whose counts no program uses: the counts are all set to 0, so that fewer histories differ.
 _COUNTED = {b"HSET", b"HDEL", b"PEXPIRE"}

@@ -22,7 +22,7 @@ _NEWER = {
     b"iids-duplicates",
     b"nacked-count",
 }
-#: Databases that are compared.
+#: Number of databases that are compared.
 DATABASES = 4
 
 

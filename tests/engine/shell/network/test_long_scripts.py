@@ -15,7 +15,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 KILLED = "ERR Script killed by user with SCRIPT KILL..."
 FOREVER = "while true do end"
-#: A script of more than a second: other clients must get replies meanwhile, even on a busy machine.
+#: A script that runs for more than a second, so that other clients get replies meanwhile even on a busy machine.
 LONG = "local n = 0 for i = 1, 6e7 do n = n + 1 end"
 
 

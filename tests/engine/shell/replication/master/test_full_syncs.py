@@ -252,7 +252,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, monkeypatch, s
 
     The file and the stream after it give exactly the master's data.
     """
-    # Work in steps of a microsecond instead of milliseconds.
+    # Divide the work into the shortest possible steps.
     monkeypatch.setattr(image, "_AT_ONCE", 1)
     monkeypatch.setattr(transfer, "_SLICE", 0.0)
 
@@ -277,7 +277,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, monkeypatch, s
         assert during > 20
         world.master.acknowledge(peer.session, 0, -1)
         await turns()
-        # Split at the last mark: the digit before the mark may belong to it as well.
+        # Split at the last mark, because the file may end with the digit of which the mark consists.
         file, _, stream = peer.got.partition(MARK + b"\r\n")[2].rpartition(MARK)
         other = new_core()
         other.changes.recording = False

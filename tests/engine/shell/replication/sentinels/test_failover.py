@@ -98,7 +98,7 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
         wait_for(lambda: stage(master) == "no-failover" and master.follows(replica), "the failover")
         before = writer.confirmed
         wait_for(lambda: writer.confirmed > before + 50, "entries at the new master")
-        # Fail over in the other direction, to whichever replica has everything first.
+        # Fail over in the other direction. Without a target, the first replica that has all data is chosen.
         wait_for(lambda: is_online(replica, master), "the old master to follow")
         replica.run("FAILOVER")
         wait_for(lambda: stage(replica) == "no-failover" and replica.follows(master), "the failover back")

@@ -48,7 +48,7 @@ def written(client: Any, connection: ConnectorConnection, number: int) -> None:
             return False
 
     wait_for(add, "redis-py to find the master", PATIENCE)
-    # A command that may have run twice is not repeated automatically; a read is.
+    # After a broken link the connector repeats a read, but not an XADD, which may have run already.
     assert connection.command("XLEN", "s")
     assert connection.command("XADD", "s", f"{number}-2", "by", "connector") == f"{number}-2".encode()
 
