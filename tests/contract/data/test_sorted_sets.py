@@ -158,7 +158,7 @@ def test_invalid_scores_are_rejected(server: Server, word: str) -> None:
 
 
 def test_the_sign_of_zero(server: Server) -> None:
-    """A small sorted set drops the sign of zero, a large one keeps it; the result of an increment shows it."""
+    """A small sorted set drops the sign of zero and a large one keeps it; the reply to an increment has the sign."""
     play(
         server,
         [

@@ -86,7 +86,7 @@ def test_claim_and_noack(group: Server) -> None:
 
 @since("8.4")
 def test_claim_and_history(group: Server) -> None:
-    """History ignores CLAIM and has entries of two elements."""
+    """Reading history ignores CLAIM: entries have no idle time and no number of deliveries."""
     group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s 0", got(*entries("1-0 f 1", "2-0 f 2")))
 
 

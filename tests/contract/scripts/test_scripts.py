@@ -143,7 +143,7 @@ def test_a_failing_script_keeps_its_writes(server: Server) -> None:
 
 
 def test_scripts_in_transactions(server: Server) -> None:
-    """A queued EVAL runs in order, and its errors are replies within EXEC's; WATCH detects the changes of scripts."""
+    """A queued EVAL runs in order, and its error is one of EXEC's replies; WATCH detects changes by scripts."""
     server.expect("MULTI", "OK")
     server.expect(("EVAL", INCR, 1, "n"), "QUEUED")
     server.expect(("EVAL", "return redis.error_reply('MY no')", 0), "QUEUED")

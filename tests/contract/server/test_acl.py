@@ -374,7 +374,7 @@ def test_permissions_are_checked_again_at_exec(acl: Server) -> None:
 
 
 def test_exec_itself_may_be_forbidden(acl: Server) -> None:
-    """A user without permission for EXEC loses the transaction."""
+    """EXEC without permission discards the transaction."""
     client = as_user(acl, "+get", "+multi", "+discard", "~*")
     client.expect("MULTI", OK)
     client.expect("GET k", "QUEUED")

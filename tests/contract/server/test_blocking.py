@@ -62,7 +62,7 @@ def test_dollar_is_fixed_when_the_wait_starts(server: Server) -> None:
 
 
 def test_an_id_above_new_entries(server: Server) -> None:
-    """A reader continues to wait while new entries are not above its ID."""
+    """A reader waits until an entry above its ID is added."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 100-0")
     server.given("XADD s 99-0 f v", "XADD s 100-0 f v")
     reader.expect_blocked()

@@ -27,9 +27,7 @@ def test_an_expired_watched_key_that_is_removed_is_no_change(server: Server, cha
 
 @hand_clock
 def test_swapdb_compares_existing_keys(server: Server) -> None:
-    """Replacing an expired key by a live one, or the reverse, is a change; replacing a missing key by an expired one is
-    not.
-    """
+    """SWAPDB changes a watched key if it exchanges an expired and a live key, but not an expired and a missing one."""
     for here, there, runs in (("PX 1", "", False), ("", "PX 1", False), (None, "PX 1", True), ("PX 1", None, True)):
         server.given("FLUSHALL")
         for index, how in ((0, here), (1, there)):

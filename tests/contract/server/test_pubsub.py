@@ -119,7 +119,7 @@ def test_pubsub_lists_subscriptions(server: Server) -> None:
 
 
 def test_subscribing_in_a_transaction(server: Server) -> None:
-    """SUBSCRIBE can be queued; its reply is in EXEC's."""
+    """SUBSCRIBE can be queued; its reply is one of EXEC's replies."""
     client = server.client()
     client.run("MULTI")
     client.run("SUBSCRIBE c")

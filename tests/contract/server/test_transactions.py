@@ -171,7 +171,7 @@ def test_watching_ends(server: Server, forget: str) -> None:
 
 
 def test_missing_keys_can_be_watched(server: Server) -> None:
-    """Creating a missing watched key fails the transaction, separately in each database."""
+    """Creating a watched key fails the transaction; creating a key of the same name in another database does not."""
     server.given("WATCH a b", "SELECT 1", "WATCH c", "SELECT 0")
     server.client().run("SET c 1")
     server.given("MULTI", "PING")

@@ -39,7 +39,7 @@ def test_a_duplicate_is_not_added(server: Server) -> None:
 
 
 def test_automatic_idempotent_ids(server: Server) -> None:
-    """IDMPAUTO computes the idempotent ID from the fields, in any order."""
+    """IDMPAUTO computes the idempotent ID from the fields, regardless of their order."""
     first = server.run("XADD s IDMPAUTO p * a 1 b 2")
     assert server.run("XADD s IDMPAUTO p * a 1 b 2") == first
     assert server.run("XADD s IDMPAUTO p * b 2 a 1") == first
@@ -49,7 +49,7 @@ def test_automatic_idempotent_ids(server: Server) -> None:
 
 
 def test_field_boundaries_matter(server: Server) -> None:
-    """Entries are different if a field ends and its value starts at another byte."""
+    """Entries with the same bytes have different idempotent IDs if their field names end at different bytes."""
     first = server.run("XADD s IDMPAUTO p * ab c")
     assert server.run("XADD s IDMPAUTO p * a bc") != first
 
@@ -134,7 +134,7 @@ def test_ids_expire_after_their_duration(server: Server) -> None:
 
 
 def test_settings_of_a_stream(server: Server) -> None:
-    """XCFGSET sets a stream's duration and size, whose defaults are 100."""
+    """XCFGSET sets a stream's IDMP-DURATION and IDMP-MAXSIZE, whose defaults are 100."""
     server.given("XADD s 1-1 f v")
     assert list(info(server).values()) == [100, 100, 0, 0, 0, 0]
     server.expect("XCFGSET s IDMP-DURATION 86400 IDMP-MAXSIZE 10000", OK)

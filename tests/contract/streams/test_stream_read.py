@@ -97,7 +97,7 @@ def test_errors(two: Server, command: str, reply: Error) -> None:
 
 @pytest.mark.parametrize("command", ["XREAD STREAMS a b 0", "XREAD STREAMS a b c 0 0", "XREAD BLOCK 0 STREAMS a b 0"])
 def test_unbalanced(two: Server, command: str) -> None:
-    """Each key needs an ID; the error of newer releases shows the expected form."""
+    """Fewer IDs than keys are an error, which in newer releases shows the expected form."""
     two.expect(
         command,
         two.newest(
