@@ -135,7 +135,7 @@ def test_a_failed_transaction_leaves_no_effects(call):
 
 @pytest.mark.parametrize("name", sorted(name for name, command in COMMANDS.items() if not command.subcommands))
 def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
-    """A failing handler returns an error for a read; otherwise it closes its client, or raises a FatalError."""
+    """A failing read returns an error, a failing write raises a FatalError, and other commands close the client too."""
     command = COMMANDS[name]
     fails_in(command, lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
     core = new_core()

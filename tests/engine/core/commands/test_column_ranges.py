@@ -114,7 +114,7 @@ LOW, HIGH = st.one_of(st.just("-"), BOUNDS), st.one_of(st.just("+"), BOUNDS)
     proto=st.sampled_from([2, 3]),
 )
 def test_blocks_have_the_entries_of_xrange(shapes, deleted, trimmed, packed, low, high, count, are_pages, few, proto):
-    """Blocks have XRANGE's entries in order, whatever was deleted, trimmed or packed, and for any bounds."""
+    """Blocks have XRANGE's entries in order, for any range, even if entries were deleted, trimmed or packed."""
     with small(are_pages=are_pages, few=few):
         run = with_entries(shapes, deleted, trimmed, packed)
         limit = () if count is None else ("COUNT", count)

@@ -154,7 +154,7 @@ def whole() -> dict[tuple[str, int], bytes]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:30])
 def test_a_long_reply_shows_the_data_at_its_command(whole, small_pages, command):
-    """A long reply equals the reply of the same command in one piece, whatever changes between its pages."""
+    """A long reply equals the reply of the same command in one piece, even if the data changes between its pages."""
     for proto, made_before in ((2, 0), (3, 2)):
         side = Side()
         reply = side.run(command, after_ms=5)

@@ -88,7 +88,7 @@ def test_all_steps_together_equal_the_command(command):
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 @pytest.mark.parametrize("ends", ["", "; DEL s", "; XGROUP DESTROY s g", "; FLUSHALL; SET s string"])
 def test_the_log_reproduces_steps_mixed_with_other_commands(command, ends):
-    """Replaying the log gives the same data, whatever other clients change between two steps."""
+    """Replaying the log gives the same data, even if other clients change it between two steps."""
     side, steps = begun(command)
     other = side.core.open_session(NOW_US)
     for at in range(6):

@@ -30,7 +30,7 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
 def test_dump_and_restore_of_a_long_stream_run_in_steps(small_payloads, before):
-    """DUMP returns the value at its start, RESTORE adds the value at its end, whatever runs in between."""
+    """DUMP returns the value at its start, and RESTORE sets it at its end, even if other commands run in between."""
     side, other = Side(), Side()
     for target in (side, other):
         target.run(before)

@@ -130,7 +130,7 @@ def test_replaced_deadlines_of_fields_are_skipped_in_steps() -> None:
 
 
 def test_many_keys_get_one_deadline() -> None:
-    """Setting one deadline for many keys at once equals setting it one by one, whatever deadlines the keys had."""
+    """Setting one deadline for many keys at once equals setting it one by one, for any earlier deadlines."""
     for before in (0, 10, 300, 3000):
         keys = [b"%d" % number for number in range(200)]
         taken = []

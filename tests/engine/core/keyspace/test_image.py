@@ -111,7 +111,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("steps", [1, 3, 10])
 def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
-    """An image shows the data at its start, whatever is changed, moved, deleted or swapped before it is complete."""
+    """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
@@ -247,7 +247,7 @@ LONG_VALUES = {
 
 @pytest.mark.parametrize("kind", LONG_VALUES)
 def test_an_image_of_a_long_value_is_a_copy(kind):
-    """An image of a long value is written like a copy of the value in each format, whatever changes later."""
+    """In each format, an image of a long value is written like a copy of the value made at the same time."""
     add, remove, form = LONG_VALUES[kind]
     core = new_core()
     session = core.open_session(NOW_US)

@@ -39,7 +39,7 @@ class Keys(KeyTable):
     count=st.integers(1, 7),
 )
 def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
-    """A scan returns each name that exists throughout, whatever names are added and removed between its steps."""
+    """A scan returns each name that exists throughout, even if other names are added and removed between its steps."""
     slots, present, steady = kind(sorted(start)), set(start), set(start)
     met: set[bytes] = set()
     cursor, steps = 0, iter(changes)

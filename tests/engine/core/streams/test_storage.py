@@ -33,7 +33,7 @@ WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda w
 
 @given(st.integers(0, ids.MAX_ID), WORDS)
 def test_fields_are_restored(entry_id, words):
-    """A frame returns the fields that it was built from, whatever bytes they contain."""
+    """A frame gives the fields that it was built from, with any bytes in them."""
     assert fields_of(frame(ids.text(entry_id), words)) == words
 
 
