@@ -30,7 +30,7 @@ class Submitted:
         return self.output.read_text()
 
     def wait_for(self, *words: str) -> None:
-        """Wait until the job has written one of these texts, or has ended."""
+        """Wait until the job has written one of these texts; fail if it ends without one."""
         wait_for(lambda: any(word in self.text for word in words) or self.ended, f"{words}", PATIENCE)
         assert any(word in self.text for word in words), self.text
 

@@ -1,4 +1,4 @@
-"""Error conditions: each one is documented and raised by a test."""
+"""Error conditions: each one is documented and named in a test; some are raised here."""
 
 from __future__ import annotations
 

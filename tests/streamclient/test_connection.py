@@ -1,4 +1,4 @@
-"""Connections on a real Redis and on the engine: reuse, cuts, redirections and raw replies."""
+"""Connections on a real Redis and on the engine: reuse, cuts, keys of commands, and raw replies."""
 
 from __future__ import annotations
 

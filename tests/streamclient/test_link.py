@@ -29,7 +29,9 @@ def opened(instance: servers.Running, **login: Any) -> Link:
 
 @contextmanager
 def replying(*replies: bytes) -> Iterator[Endpoint]:
-    """A server that answers each new connection's first bytes with the next reply, and closes the connection."""
+    """Run a server that answers the first bytes of each connection with the next reply and closes it; yield its
+    endpoint.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

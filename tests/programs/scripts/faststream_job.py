@@ -1,4 +1,4 @@
-"""FastStream: a group of consumers of a stream that publish to a list, and a subscriber to a channel."""
+"""FastStream: a group of consumers of a stream, whose results the driver reads from a list."""
 
 from __future__ import annotations
 

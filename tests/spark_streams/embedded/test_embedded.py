@@ -94,7 +94,7 @@ def state(tmp_path: Path) -> Record:
 
 
 def wait_until_removed(tmp_path: Path, left: Record) -> None:
-    """Wait until engine and supervisor have ended and the temporary directory is empty."""
+    """Wait until engine and supervisor have ended and their directory is removed."""
     for process in (left.engine, left.supervisor):
         assert process is not None
         wait_for(lambda process=process: not process.runs(), f"process {process} to end")

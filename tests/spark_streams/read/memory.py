@@ -22,7 +22,7 @@ def server_with(entries: object) -> StreamServer:
 
 
 def at(ms: int) -> StreamId:
-    """Return the ID of the entry that texts call `ms`."""
+    """Return the ID of the entry with this number in the texts of streams."""
     return StreamId(ms, 0)
 
 

@@ -77,7 +77,7 @@ def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -
 
 
 def drained(query: Query, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
-    """Return all rows; call `act` after each page of a delivery ahead, once the first batch has been read."""
+    """Return all rows; call `act` after each page of a delivery ahead that follows the first batch."""
     has_read = threading.Event()
 
     def wait(number: int) -> None:

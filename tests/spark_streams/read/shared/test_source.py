@@ -1,6 +1,6 @@
 """Groups shared with other programs: redis-py consumers that join, die and return.
 
-This module is long because all cases use one query of one site.
+This module is long because all cases use `query_of`.
 """
 
 from __future__ import annotations
