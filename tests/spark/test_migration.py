@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.redis, long_only]
 
 
 def hand_over(old: Member, new: Member) -> None:
-    """Make ``new`` the master once it has all data of ``old``."""
+    """Wait until ``new`` has all data of ``old``, then make it the master."""
     wait_for(lambda: new.has_all_of(old), "the replica", 60)
     wait_for(lambda: "'state': 'online'" in str(old.info()), "the replica to be online", 60)
     old.run("FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 30_000)

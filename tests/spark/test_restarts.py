@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def shuffled(bench: Bench, partitions: int, died: Path) -> DataFrame:
-    """Return the entries of s in this many partitions; in the first attempt, the last task fails after another one has
+    """Return the entries of s in this many partitions; in the first attempt, the last task fails after another task has
     written.
     """
     url, mark, last = bench.url, str(died), partitions - 1

@@ -54,7 +54,7 @@ def copying(spark: SparkSession, checkpoint: Path, url: str, **writer_options: A
 class Producer(threading.Thread):
     """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID identifies it.
 
-    `connect` returns a client of the current master. With `replicas`, an entry counts once this many replicas have it.
+    `connect` returns a client of the current master. With `replicas`, an entry is counted when so many have it.
     """
 
     def __init__(self, connect: Any, replicas: int = 0) -> None:

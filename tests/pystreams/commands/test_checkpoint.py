@@ -19,8 +19,8 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def checkpoint(client: redis.Redis, tmp_path: Path) -> Path:
-    """A checkpoint for ten entries: batch 1 is committed up to 6-0, and batch 2 is planned up to 8-0, where the group
-    is.
+    """A checkpoint for ten entries: batch 1 is committed up to 6-0, and batch 2 is planned up to 8-0, which is also the
+    group's position.
     """
     for number in range(1, 11):
         client.xadd("orders", {"n": number}, id=f"{number}-0")

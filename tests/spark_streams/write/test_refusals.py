@@ -148,7 +148,7 @@ def url(client: redis.Redis, instance: servers.Running) -> Iterator[str]:
 
 @contextmanager
 def failed_snapshot(client: redis.Redis, instance: servers.Running) -> Iterator[None]:
-    """Let the server's last snapshot be a failed one; at the end, make a successful one."""
+    """Make the server's last snapshot fail while the block runs; at the end, make one succeed."""
     path = instance.directory / "dump.rdb"
     path.unlink(missing_ok=True)
     path.mkdir()
