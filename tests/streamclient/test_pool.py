@@ -23,6 +23,13 @@ def connections(site: Site) -> int:
     return len(site.client.client_list()) - 1
 
 
+@pytest.fixture(autouse=True)
+def no_connections(site: Site) -> None:
+    """Close the connections of earlier tests, and wait until the server has none."""
+    pool.close_all()
+    wait_for(lambda: connections(site) == 0, "the server to see the end of earlier connections")
+
+
 def batch(**given: Any) -> list[Any]:
     """Run a batch read whose task is in this process."""
     reader = PystreamsDataSource({name: str(value) for name, value in given.items()}).reader(SCHEMA)
@@ -68,7 +75,7 @@ def test_connections_of_many_logins_are_bounded(site: Site) -> None:
         for user in users:
             site.client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~*", "+@all")
             assert batch(url=site.url, stream="s", user=user, password="pw")
-        assert connections(site) == 8
+        wait_for(lambda: connections(site) == 8, "the server to see the end of the oldest connections")
         last = options.server({"url": site.url, "user": users[-1], "password": "pw"})
         first = options.server({"url": site.url, "user": users[0], "password": "pw"})
         assert isinstance(last, Address)
