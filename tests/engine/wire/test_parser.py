@@ -1,4 +1,4 @@
-"""Parsing of valid and invalid requests, whatever the pieces and with or without the fast path."""
+"""Parsing of valid and invalid requests, in pieces of any size, with and without the fast path."""
 
 from __future__ import annotations
 

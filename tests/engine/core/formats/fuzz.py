@@ -3,8 +3,8 @@
 An input is a small file with changes: bytes changed, inserted, removed, moved or cut off, or numbers made large. Its
 checksum is corrected or removed, so that the damage reaches the code after the check. For each input the reader either
 raises DamagedError with a position within the file, or accepts the whole file; then the result can be written and read
-again and is the same. Any other outcome, and memory that grows, is a failure. A seed and a number identify an input of
-the same files; files of real servers contain the time, so a failing input is printed as well.
+again and is the same. Any other outcome, and memory that grows, is a failure. With the same
+files, a seed and a number identify an input. Files of real servers contain the time, so a failing input is printed too.
 """
 
 from __future__ import annotations

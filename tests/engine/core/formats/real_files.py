@@ -1,7 +1,7 @@
 """Small keyspaces with every type and encoding of servers, and the RDB files that real servers write for them.
 
-A command that a server does not support is left out for that server. The sizes make each encoding of a type occur at
-least once.
+A server rejects the commands that it does not support, so its keyspace lacks their keys. The sizes make each encoding
+of a type occur at least once.
 """
 
 from __future__ import annotations
