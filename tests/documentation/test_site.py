@@ -146,5 +146,5 @@ def test_names_in_tables_do_not_break(folder: Path) -> None:
         broken = {}
         for path in sorted((folder / "site").rglob("*.html")):
             page.goto(path.as_uri())
-            broken[path.name] = page.evaluate(_BROKEN)
+            broken[str(path)] = page.evaluate(_BROKEN)
         assert {name: names for name, names in broken.items() if names} == {}
