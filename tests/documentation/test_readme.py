@@ -40,7 +40,7 @@ def test_there_is_an_example_for_each_way_of_reading_and_writing() -> None:
     assert list(examples()) == ["Session", "Batch write", "Batch read", "Streaming read", "Streaming write"]
 
 
-def test_an_example_has_about_ten_lines() -> None:
+def test_an_example_has_at_most_twelve_lines() -> None:
     assert all(len(code.splitlines()) <= 12 for code in examples().values())
 
 

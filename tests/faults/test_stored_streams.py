@@ -1,4 +1,4 @@
-"""Streams with cold segments on disk, under crashes and power failures at any step, and with a full disk.
+"""Streams with cold segments on disk, under crashes and power failures at any step.
 
 Random commands, stores, rewrites, saves and restarts give the same data as in memory.
 """

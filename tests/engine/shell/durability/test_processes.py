@@ -28,7 +28,7 @@ def test_writes_survive_a_restart(tmp_path):
                 assert running.process.wait(DEADLINE) == (-9 if end == "kill" else 0)
 
 
-def test_a_pipeline_costs_one_fsync(tmp_path):
+def test_commands_of_one_iteration_share_an_fsync(tmp_path):
     """With appendfsync always, the commands of many clients in one iteration share an fsync, and all get a reply."""
     with life(tmp_path, *ALWAYS) as (running, client):
         others = [Client(running) for _ in range(20)]

@@ -116,9 +116,7 @@ def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
 
 
 def test_keys_expire_again_after_a_promotion(family):
-    """A replica hides an expired key and keeps it until its master deletes it, or until the replica is
-    promoted itself.
-    """
+    """A replica hides an expired key that its master has not deleted, and deletes the key after its promotion."""
     first, second, _ = family
     follow(second, port_of(first))
     wait_until_up(second)

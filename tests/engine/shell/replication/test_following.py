@@ -1,4 +1,4 @@
-"""Replies and errors of a replica: passwords, TLS, data being loaded, an unreachable master."""
+"""Replies and errors of a replica: passwords, TLS, data that arrives or is damaged, and a silent master."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def test_replies_while_data_arrives(replica, master):
     assert not replica.info("persistence")["loading"]
 
 
-def test_a_damaged_file_is_requested_again(replica, master):
-    """Damaged data is an error in INFO; the replica requests it again and uses the next transfer."""
+def test_a_damaged_file_is_reported(replica, master):
+    """Damaged data is reported in INFO, and the next synchronisation succeeds."""
     follow(replica, master.port)
     master.accept()
     master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])

@@ -1,4 +1,4 @@
-"""Restarted servers continue in the history at their data's position, and never after it."""
+"""Restarted servers continue in the replication history at the position of their data."""
 
 from __future__ import annotations
 

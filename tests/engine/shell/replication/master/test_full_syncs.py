@@ -189,7 +189,7 @@ async def test_a_stream_above_the_output_limit_closes_the_connection(tmp_path):
 
 @in_loop
 async def test_an_rdb_only_client_is_no_replica(tmp_path):
-    """For an rdb-only client no effects are recorded, no stream follows the file, and no backlog is kept."""
+    """For an rdb-only client no effects are recorded, no stream follows the file, and INFO counts no replica."""
     world = World(tmp_path)
     peer = await world.join(b"eof", rdb_only=True)
     assert peer.got.endswith(MARK)

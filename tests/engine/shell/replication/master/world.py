@@ -119,7 +119,7 @@ async def whole(peer: FakePeer) -> None:
 
 
 def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    """Mark a test whose body runs in an event loop."""
+    """Return a synchronous test that runs an asynchronous one in a new event loop."""
 
     def test(tmp_path: Path) -> None:
         asyncio.run(story(tmp_path))
