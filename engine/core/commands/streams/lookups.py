@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.core.environment.context import Context
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.group import Group
@@ -32,10 +34,20 @@ def group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
     return stream.groups.get(name) if stream is not None else None
 
 
-def need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
-    """Return the group of the stream at ``key``. Raise NOGROUP if either is missing."""
-    stream = ctx.db.read_stream(key)
+def need_group(
+    ctx: Context,
+    key: bytes,
+    name: bytes,
+    error: Callable[[bytes, bytes], bytes] = streams.no_group,
+    *,
+    again: bool = False,
+) -> GroupRef:
+    """Return the group of the stream at ``key``. Raise ``error`` of key and group name if either is missing.
+
+    ``again``: whether the command has looked the key up before, so that the lookup is not counted as a hit or a miss.
+    """
+    stream = ctx.db.stream(key) if again else ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
-        raise CommandError(streams.no_group(key, name))
+        raise CommandError(error(key, name))
     return GroupRef(key, stream, name, group)

@@ -118,6 +118,17 @@ def test_a_wrong_id_prevents_all_changes(command):
     assert state(side.core) == state(Side().core)
 
 
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "CLAIM" in command])
+def test_a_claim_counts_one_hit(command):
+    """A claim counts as one lookup of the stream, regardless of the number of its steps."""
+    side = Side()
+    side.core.allow_steps()
+    db = side.core.databases[0]
+    hits, misses = db.hits, db.misses
+    finished(side, side.run(command, after_ms=5))
+    assert (db.hits, db.misses) == (hits + 1, misses)
+
+
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
 def test_a_step_is_rejected_if_its_command_would_be(why):
     """If the disk is full, or the server loads data or becomes a replica, earlier steps stay and no more are run."""

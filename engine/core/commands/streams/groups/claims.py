@@ -216,7 +216,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
     parts: list[bytes | memoryview] = []
     taken = 0
     for begin in range(0, max(len(entry_ids), 1), _STEP):
-        ref = need_group(ctx, key, name)
+        ref = need_group(ctx, key, name, again=True)
         claim = _new_claim(ctx, ref, argv[3], min_idle, options)
         claim.claim_all(entry_ids[begin : begin + _STEP], options.force)
         if options.moved and not claim.parts:
@@ -312,10 +312,11 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
             justid = True
         else:
             raise CommandError(general.SYNTAX)
+    need_group(ctx, key, group_name)
     search = _Search(start, count, count * _SCANNED_PER_COUNT)
 
     def begun() -> Claim:
-        ref = need_group(ctx, key, group_name)
+        ref = need_group(ctx, key, group_name, again=True)
         return Claim(ctx, ref, see_consumer(ctx, ref, argv[3]), min_idle, ctx.now, None, justid)
 
     if count <= _FEW:

@@ -10,7 +10,7 @@ from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups.effects import ClaimEffects, deliver, see_consumer
 from engine.core.commands.streams.groups.history import History
 from engine.core.commands.streams.groups.read_arguments import Budget, Read, find_keys, parse_read
-from engine.core.commands.streams.lookups import GroupRef
+from engine.core.commands.streams.lookups import GroupRef, need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
@@ -94,18 +94,6 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 # -- XREADGROUP -------------------------------------------------------------------------------------------------------
 
 
-def _need_group(ctx: Context, key: bytes, name: bytes, *, again: bool = False) -> GroupRef:
-    """Return the group of the stream at ``key``. Raise XREADGROUP's error if either is missing.
-
-    ``again``: whether the command has looked the key up before, so that the lookup is not counted as a hit or a miss.
-    """
-    stream = ctx.db.stream(key) if again else ctx.db.read_stream(key)
-    group = stream.groups.get(name) if stream is not None else None
-    if stream is None or group is None:
-        raise CommandError(streams.no_group_read(key, name))
-    return GroupRef(key, stream, name, group)
-
-
 def _group_start(word: bytes) -> int:
     """Return the ID after which XREADGROUP starts."""
     if word == b"$":
@@ -132,11 +120,13 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     name, budget = read.group, Budget(read)
     reads: list[tuple[bytes, int, History | None]] = []
     for key, word in zip(read.keys, read.id_words, strict=True):
-        _need_group(ctx, key, name)
+        need_group(ctx, key, name, streams.no_group_read)
         start = _group_start(word)
         history = None
         if start != NEW:
-            history = History(ctx, partial(_need_group, ctx, key, name, again=True), read.consumer, budget)
+            history = History(
+                ctx, partial(need_group, ctx, key, name, streams.no_group_read, again=True), read.consumer, budget
+            )
         reads.append((key, start, history))
     work = _read_group(ctx, argv, read, reads, budget)
     size = sum(history.size() for _, _, history in reads if history is not None)
@@ -162,7 +152,7 @@ def _read_group(
             claims = None
             found.append((key, (yield from history.read(start))))
             continue
-        ref = _need_group(ctx, key, name, again=True)
+        ref = need_group(ctx, key, name, streams.no_group_read, again=True)
         consumer = see_consumer(ctx, ref, read.consumer)
         reply = _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
@@ -171,7 +161,7 @@ def _read_group(
         return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
-    groups = [_need_group(ctx, key, name, again=True).group for key in read.keys]
+    groups = [need_group(ctx, key, name, streams.no_group_read, again=True).group for key in read.keys]
     wake_at = _next_claim(ctx, groups, claims) if claims is not None else None
     return _wait(ctx, argv, read, wake_at)
 
@@ -179,7 +169,7 @@ def _read_group(
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
     """Fast path for the most frequent call: new entries of one stream."""
     key = read.keys[0]
-    ref = _need_group(ctx, key, name)
+    ref = need_group(ctx, key, name, streams.no_group_read)
     consumer = see_consumer(ctx, ref, read.consumer)
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
