@@ -166,7 +166,7 @@ def test_a_crash_while_the_first_base_is_made_from_a_snapshot(tmp_path, power):
 @pytest.mark.parametrize("formats", [("psb", "rdb"), ("rdb", "psb")], ids="-".join)
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
-    """After a crash the snapshot is either the old or the new one, also if their formats differ."""
+    """After a crash the snapshot is either the old or the new one, even if their formats differ."""
 
     def story(engine: Engine) -> Iterator[Any]:
         for line in _BEFORE:

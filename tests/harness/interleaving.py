@@ -3,7 +3,7 @@
 A program is ordinary client code. It runs until it sends a request that was not executed yet, and is abandoned there.
 Once the step has been executed, the program runs again from its start with the recorded replies. A program's state is
 therefore the history of its replies, and every combined state (all keys, all watches, all histories) is visited once,
-whatever path leads to it.
+even if several paths lead to it.
 
 A step is one command, or one transaction from MULTI to EXEC. The reads under a new WATCH and its EXEC run without
 others in between. If others changed a watched key there, EXEC would do nothing and the program would read again; if

@@ -113,7 +113,7 @@ def test_without_a_python_the_message_says_what_to_install(programs: Path) -> No
     assert "apt-get install" in result.stderr
 
 
-def test_a_python_without_ensurepip_is_reported_with_the_package_that_brings_it(programs: Path, tmp_path: Path) -> None:
+def test_a_python_without_ensurepip_is_reported_with_the_package_to_install(programs: Path, tmp_path: Path) -> None:
     program(
         programs / "python3",
         'case "$2" in *ensurepip*) exit 1;; *venv*) echo python3.11-venv;; *version_info*) echo 3011;;'

@@ -1,7 +1,7 @@
 """Servers as processes, for tests: a real ``redis-server``, and the engine.
 
 Each is a context manager that yields the process once it replies, and leaves nothing behind: the process is stopped
-(killed if necessary) and its directory removed, whatever the test did.
+(killed if necessary) and its directory removed, even if the test fails.
 """
 
 from __future__ import annotations
@@ -74,6 +74,6 @@ def engine(
 
 
 def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the engine with arguments with which it exits by itself."""
+    """Run the engine with arguments that make it exit, and return its output and status."""
     command = [sys.executable, "-m", "engine", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)

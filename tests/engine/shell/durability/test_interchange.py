@@ -159,7 +159,7 @@ def test_redis_loads_the_directory_of_the_engine(tmp_path, seed):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("stamps", ["no", "yes"])
 def test_the_engine_loads_the_directory_of_redis(tmp_path, seed, stamps):
-    """The engine loads the data of a Redis from its directory, whatever forms the commands have in the file."""
+    """The engine loads all data from the directory of a Redis that has run random commands, and Redis loads it back."""
     random = Random(seed)
     with redis_on(tmp_path, "--aof-timestamp-enabled", stamps, "--stream-node-max-entries", "5") as ask:
         known: list[bytes] = []

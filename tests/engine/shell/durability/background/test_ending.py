@@ -53,7 +53,7 @@ def test_two_saves_do_not_share_a_file(tmp_path, call, line):
 
 @walks()
 def test_a_failed_shutdown_keeps_the_engine_running(tmp_path):
-    """If the final snapshot cannot be written, the engine continues, saves in the background, and exits when it can."""
+    """If SHUTDOWN cannot write the final snapshot, the engine continues and saves, and a later SHUTDOWN succeeds."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("write", errno.ENOSPC)
@@ -73,7 +73,7 @@ def test_a_failed_shutdown_keeps_the_engine_running(tmp_path):
 
 @walks()
 def test_scheduled_work_ends_with_the_process(tmp_path):
-    """SHUTDOWN while one file is being written and another one is scheduled discards both."""
+    """SHUTDOWN discards a file that is being written and another one that is scheduled."""
     for directory, first, second in (
         (tmp_path, "BGREWRITEAOF", "BGSAVE SCHEDULE"),
         (tmp_path, "BGSAVE", "BGREWRITEAOF"),
@@ -116,7 +116,7 @@ def test_incomplete_data_is_never_saved(tmp_path):
 @walks(where="CLOSED")
 @pytest.mark.parametrize("where", ["RUNNING", "ENDING", "CLOSED"])
 def test_partly_changed_data_is_never_saved(tmp_path, where):
-    """After an unexpected error, the data in memory is not written to disk any more."""
+    """After an unexpected error, the data in memory is no longer written to disk."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"

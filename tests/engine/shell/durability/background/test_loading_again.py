@@ -21,7 +21,7 @@ from tests.harness.replay import state
 @pytest.mark.parametrize("busy", ["", "BGREWRITEAOF", "BGSAVE"])
 @pytest.mark.parametrize("how", ["NOSAVE", "NOFLUSH"])
 def test_the_log_contains_reloaded_data(tmp_path, how, busy):
-    """If DEBUG RELOAD loads other data, the log contains it before the reply, also during a rewrite."""
+    """If DEBUG RELOAD loads other data, the log contains this data before the reply, even during a rewrite."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"

@@ -26,7 +26,7 @@ from tests.harness.replay import state
 @pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
 def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
-    """Writes after the last OK are in the log, whatever file was being written when the log was switched."""
+    """If the log is switched off and on while a base is being written, all writes are in the log."""
     engine = life_of(tmp_path, appendonly=appendonly)
     engine.run("XADD s 1-0 f v")
     engine.run(first)

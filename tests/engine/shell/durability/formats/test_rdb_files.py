@@ -41,7 +41,7 @@ def test_save_format_chooses_the_file(tmp_path):
 
 @pytest.mark.parametrize("newest", ["rdb", "psb"])
 def test_startup_loads_the_file_that_was_saved_last(tmp_path, newest):
-    """Of two files, startup loads the one with the later timestamp inside, whatever the names and file times are."""
+    """Of two files, startup loads the file whose content has the later timestamp; file names do not matter."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb") if newest == "rdb" else ("rdb", "psb"):
         engine.run(f"SET which {name}")

@@ -125,7 +125,7 @@ def test_check_finds_damage_that_does_not_prevent_a_start(tmp_path):
 
 
 def test_images_share_unchanged_segments(tmp_path):
-    """Segments on disk are not copied for an image, which keeps its content whatever is removed."""
+    """An image shares the segments on disk, and keeps its content if entries are deleted afterwards."""
     engine = filled(tmp_path)
     core = engine.core
     stream = core.databases[0].read_stream(b"s")

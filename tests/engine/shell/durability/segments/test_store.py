@@ -56,7 +56,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_stored_entries_equal_packed_entries(tmp_path):
-    """Every method of stored entries gives the packed entries' result, also in an engine that opens existing files."""
+    """Stored entries give the same results as the packed entries, even after the files are opened again."""
     before, files = packed(7), segment_files(tmp_path)
     body = stored(files, 7)
     place = body.place

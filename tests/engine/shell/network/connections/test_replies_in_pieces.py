@@ -51,7 +51,9 @@ def test_other_clients_are_served_between_two_pieces(shell):
 
 
 def test_the_next_commands_wait_for_the_last_piece(shell):
-    """Commands sent after a command with a long reply, with it or later, are answered after that reply, in order."""
+    """Commands that follow a command with a long reply, in its packet or later, are answered after that reply, in
+    order.
+    """
     first, reader = shell.client()
     second, _ = shell.client()
     first.data_received(b"PING one\r\n" + LRANGE + b"LLEN l\r\n")
@@ -75,7 +77,7 @@ def test_messages_follow_the_last_piece(shell):
 
 
 def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
-    """While the client has many unread bytes no piece is made; the next pieces follow when it has read them."""
+    """While a client has many unread bytes, no piece is made for it; the next pieces follow when it has read them."""
     first, reader = shell.client()
     first.data_received(LRANGE)
     first.pause_writing()

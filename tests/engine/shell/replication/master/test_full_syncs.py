@@ -34,9 +34,7 @@ FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r
 
 @in_loop
 async def test_the_stream_waits_until_the_replica_acknowledges_the_file(tmp_path):
-    """Nothing follows the file's end mark before the replica has acknowledged it; then the stream since the image
-    follows.
-    """
+    """Until the replica acknowledges the file, nothing follows its end mark; afterwards the stream follows."""
     world = World(tmp_path)
     world.run(b"SET", b"before", b"v")
     peer = await world.join(b"eof")
@@ -131,7 +129,9 @@ async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
 
 @in_loop
 async def test_the_slowest_receiver_sets_the_pace(tmp_path):
-    """While one receiver reads nothing, no more of the file is made; after it disconnects the others get the rest."""
+    """While one receiver reads nothing, the file is not continued; after that receiver disconnects, the others get the
+    rest.
+    """
     world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
     for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
