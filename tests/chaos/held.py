@@ -1,7 +1,7 @@
 """The data source with a commit that can be held, so that a driver can be killed at a chosen moment.
 
 The harness writes the name of a moment into the file `hold` of the directory in `PYSTREAMS_CHAOS`. The next commit that
-reaches it creates the file `held` and waits until `hold` is removed:
+reaches this moment creates the file `held` and waits until `hold` is removed:
 
     before    all tasks of the batch have ended, the driver has done nothing yet
     within    rows are about to be moved from their staging into the stream

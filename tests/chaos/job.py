@@ -1,8 +1,8 @@
 """The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query is restarted.
 
-Run as `python -m tests.chaos.job URL CHECKPOINT MODE REPLICAS PARALLELISM`: `writeMode` (with `staged` the rows are
-shuffled, so that each start has another plan), `waitReplicas` and `spark.default.parallelism`. It ends when it is
-killed, or when its standard input is closed.
+Run it as `python -m tests.chaos.job URL CHECKPOINT MODE REPLICAS PARALLELISM`. MODE is the `writeMode`; with `staged`
+the rows are shuffled, so that each start has another plan. REPLICAS is `waitReplicas`, and PARALLELISM is
+`spark.default.parallelism`. The job ends when it is killed, or when its standard input is closed.
 """
 
 from __future__ import annotations

@@ -109,9 +109,8 @@ def _same_wake(words: tuple[str, ...], reply: Any, expected: Any) -> bool:
 def _served_by_the_key_alone(reply: Any, expected: Any) -> bool:
     """Return whether replies differ because a release before 7.2 only looks at the key that became ready.
 
-    Newer releases run the whole command again.
-    An older release sends no reply if the cause has disappeared at once, and does not notice that an earlier key has
-    another type by now.
+    Newer releases run the whole command again. An older release sends no reply if the added data has disappeared by
+    then, and does not notice that a key before it in the command now has another type.
     """
     if servers.redis_release().since("7.2"):
         return False

@@ -1,7 +1,8 @@
 """Differences from the current redis-server (7.0.15 in CI) that are not compared, each with its reason.
 
-For Redis 8.6 there are few differences. Times are always compared loosely. Replies of XINFO are normalised first. If
-the two servers have different states after a command, an ending stops the sequence after this command.
+For Redis 8.6 there are few differences. Times may always differ by a tolerance. Replies of XINFO are normalised before
+they are compared. If a difference leaves the two servers with different states, an `Ending` stops the sequence after
+that command.
 """
 
 from __future__ import annotations

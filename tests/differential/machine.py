@@ -1,7 +1,7 @@
 """Running a sequence on a real redis-server and on the engine, and comparing step by step.
 
-Before a command that reads or claims as a consumer, both sides create that consumer, because the command creates a
-missing consumer at different moments in different releases. After each trim the nodes are compared.
+Before a command that reads or claims as a consumer, both sides create that consumer. The command itself would create it
+at different moments in different releases. After each trim the nodes are compared.
 """
 
 from __future__ import annotations

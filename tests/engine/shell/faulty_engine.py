@@ -1,7 +1,7 @@
 """An engine with faults, as a process: the commands named in FAULTS fail if an argument contains FAULT.
 
-``FAULTS`` maps each command to the number of changes (effects, touched keys) that it makes before it raises, as JSON.
-Without an argument that contains ``FAULT`` the commands work.
+The environment variable ``FAULTS`` is a JSON object. It maps each command to the number of changes (effects, touched
+keys) that the command makes before it raises. Without an argument that contains ``FAULT`` the commands work.
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
 
 
 def contents(client: redis.Redis) -> dict[bytes, object]:
-    """Return all keys of the client's database with their content; for a stream, everything that every
-    server stores.
-    """
+    """Return all keys of the client's database with their content; for a stream, what all servers store."""
     found: dict[bytes, object] = {}
     for key in client.scan_iter(count=1000):
         kind = client.type(key)
