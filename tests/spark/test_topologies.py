@@ -54,7 +54,8 @@ def copying(spark: SparkSession, checkpoint: Path, url: str, **writer_options: A
 class Producer(threading.Thread):
     """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID identifies it.
 
-    `connect` returns a client of the current master. With `replicas`, an entry is counted when so many have it.
+    `connect` returns a client of the current master. `replicas` is the number of replicas that must have an entry before
+    it is counted.
     """
 
     def __init__(self, connect: Any, replicas: int = 0) -> None:
