@@ -109,7 +109,7 @@ class IntoList:
         self._client.close()
 
 
-@pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark refuses it for foreach")
+@pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark has no asynchronous progress tracking for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
     """With asynchronous progress tracking, a restart loses no entry, although entries are acknowledged and trimmed."""
     # Each server has one consume mode here; tests without Spark cover the other combinations.

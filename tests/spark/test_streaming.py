@@ -29,7 +29,7 @@ def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
     """A restarted query continues without loss or repetition, and leaves nothing pending."""
     bench.add("s", 100)
     bench.run(stream_of(bench), stream="out")
-    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
+    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the lease to be released")
     assert bench.numbers("out") == list(range(100))
     assert bench.group("s")["pending"] == 0
     bench.add("s", 50, first=100)
@@ -98,7 +98,7 @@ def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
 def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
     """After a batch, the next trigger acknowledges its entries even if no new entries have arrived."""
     query = bench.start(stream_of(bench), stream="out")
-    wait_for(lambda: bench.client.exists("s"), "the group to be made")
+    wait_for(lambda: bench.client.exists("s"), "the group to be created")
     bench.add("s", 10)
     wait_for(lambda: bench.client.xlen("out") == 10, "the batch to be written", 60)
     bench.wait_for_group("s", pending=0, lag=0)
@@ -107,7 +107,7 @@ def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
     bench.wait_for_group("s", pending=0, lag=0)
     assert query.lastProgress is not None
     query.stop()
-    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
+    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the lease to be released")
     assert bench.numbers("out") == list(range(15))
 
 
@@ -115,7 +115,7 @@ def test_latest_starts_at_the_end_of_the_stream(bench: Bench) -> None:
     """A query that starts at the latest entry reads later entries, also if it was stopped before its first batch."""
     bench.add("s", 10)
     query = bench.start(stream_of(bench, startingOffsets="latest"), stream="out")
-    wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be made")
+    wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be created")
     query.stop()
     bench.add("s", 5, first=10)
     # A separate checkpoint: the first one may contain a half-written offset, depending on when the query was stopped.

@@ -54,8 +54,8 @@ def copying(spark: SparkSession, checkpoint: Path, url: str, **writer_options: A
 class Producer(threading.Thread):
     """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID identifies it.
 
-    `connect` returns a client of the current master. `replicas` is the number of replicas that must have an entry before
-    it is counted.
+    `connect` returns a client of the current master. `replicas` is the number of replicas that must have an entry
+    before it is counted.
     """
 
     def __init__(self, connect: Any, replicas: int = 0) -> None:
@@ -112,7 +112,7 @@ class Producer(threading.Thread):
 def wait_for_more(client: Any, query: StreamingQuery, more: int = 100) -> None:
     """Wait until the query has written this many more rows."""
     reached = client.xlen("out") + more
-    wait_for(lambda: not query.isActive or client.xlen("out") >= reached, "the query to go on", _PATIENCE)
+    wait_for(lambda: not query.isActive or client.xlen("out") >= reached, "the query to continue", _PATIENCE)
     problem = query.exception()
     assert problem is None, str(problem)
 
@@ -124,7 +124,7 @@ def assert_all_once(client: Any, query: StreamingQuery, count: int) -> None:
     """
     added = client.xlen("in")
     assert count <= added <= count + 1
-    wait_for(lambda: not query.isActive or client.xlen("out") >= added, "all entries to come out", _PATIENCE)
+    wait_for(lambda: not query.isActive or client.xlen("out") >= added, "all entries to be written", _PATIENCE)
     problem = query.exception()
     assert problem is None, str(problem)
     wait_for(lambda: client.xpending("in", "g")["pending"] == 0, "the last batch to be acknowledged", _PATIENCE)
@@ -159,7 +159,7 @@ def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
     Otherwise the query reports that rows were lost before a replica had them, and that its task must run again. That
     requires a Spark with several attempts per task, or a restart.
     """
-    wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to go on", _PATIENCE)
+    wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to continue", _PATIENCE)
     problem = query.exception()
     assert problem is None or "[FENCE_BEHIND]" in str(problem), str(problem)
     return problem is None

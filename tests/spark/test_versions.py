@@ -70,9 +70,9 @@ def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None
     for last in (170, 180):
         query = bench.start(frame(), stream="out")
         bench.add("s", 5, first=last - 10)
-        wait_for(lambda last=last: len(bench.numbers("out")) == last - 5, "five more", 100)
+        wait_for(lambda last=last: len(bench.numbers("out")) == last - 5, "five more rows", 100)
         bench.add("s", 5, first=last - 5)
-        wait_for(lambda last=last: len(bench.numbers("out")) == last, "five more", 100)
+        wait_for(lambda last=last: len(bench.numbers("out")) == last, "five more rows", 100)
         bench.wait_for_group("s", pending=0, lag=0)
         query.stop()
     assert sorted(bench.numbers("out")) == list(range(180))
@@ -81,7 +81,7 @@ def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None
     assert sorted(bench.numbers("out")) == list(range(185))
 
 
-@pytest.mark.skipif(RELEASE >= (4, 2), reason="this Spark keeps limits")
+@pytest.mark.skipif(RELEASE >= (4, 2), reason="this Spark accepts limits")
 def test_a_limit_is_refused(bench: Bench) -> None:
     """The error names the option and the Spark version."""
     frame = bench.reader(streaming=True, stream="s", maxEntriesPerTrigger=5).schema("n int").load()

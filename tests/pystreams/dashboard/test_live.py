@@ -99,12 +99,12 @@ def test_samples_and_entries_are_sent_as_events(
                 found += [row["id"] for row in _next(tail)["rows"]]
             assert found == ["9999999999999-6", "9999999999999-7"]
         with _asked(port, "/api/tail?stream=s", cookie, buffer=4096):
-            wait_for(lambda: len(server.server_state.connections) == 1, "the others' end")
+            wait_for(lambda: len(server.server_state.connections) == 1, "the other connections to end")
             ended = threading.Event()
             thread_of_entries = threading.Thread(target=_flood, args=(instance, ended))
             thread_of_entries.start()
             try:
-                wait_for(lambda: not server.server_state.connections, "the cut")
+                wait_for(lambda: not server.server_state.connections, "the connection to be cut")
             finally:
                 ended.set()
                 thread_of_entries.join()
@@ -180,7 +180,7 @@ def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
             wait_for(lambda: sampler.state.problem is None, "the first sample")
             server.process.send_signal(signal.SIGSTOP)
             stopped = time.monotonic()
-            wait_for(lambda: sampler.state.problem is not None, "the server to be missed")
+            wait_for(lambda: sampler.state.problem is not None, "the problem to be reported")
             silent = round((time.monotonic() - stopped) * 1000)
             assert sampler.state.age_ms >= silent >= 300
         finally:

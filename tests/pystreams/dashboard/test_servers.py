@@ -75,7 +75,7 @@ def test_each_server_has_its_own_pages_and_permissions(instance: servers.Running
                 ("one", True, "token"),
                 ("other/1", False, "token"),
             ]
-            wait_for(lambda: web.get(f"/api{path}/overview").json()["totals"]["streams"] == 2, "its two streams")
+            wait_for(lambda: web.get(f"/api{path}/overview").json()["totals"]["streams"] == 2, "both streams")
             assert web.get("/api/overview").json()["totals"]["streams"] == 1
             assert _change(web, path, second["session"]["csrf"]) == 403
             assert _change(web, "", second["session"]["csrf"]) == 403

@@ -201,7 +201,7 @@ def test_a_reconnect_before_wait_fails_an_append(site: Site) -> None:
     connection = Connection(Address(site.url))
     sender = AtLeastOnceSender(connection, options)
     write(sender, options)
-    wait_for(lambda: site.client.xlen("s") == 30, "rows that the server has over the first connection")
+    wait_for(lambda: site.client.xlen("s") == 30, "all rows on the server")
     site.client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(WriteError, match=r"NOT_REPLICATED.*An unknown number of replicas"):
         sender.finish()

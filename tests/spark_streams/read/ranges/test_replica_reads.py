@@ -302,7 +302,7 @@ def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.Log
     """
     pair.fill()
     pair.replica.client.replicaof("no", "one")
-    wait_for(lambda: not pair.master.client.execute_command("ROLE")[2], "the replica to be gone")
+    wait_for(lambda: not pair.master.client.execute_command("ROLE")[2], "the primary to drop its replica")
     with caplog.at_level(logging.WARNING):
         assert len(pair.query().drain()) == 150
     assert not caplog.records
