@@ -205,7 +205,7 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
 def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
     """If CONFIG SET appendonly yes has put a log into use before a crash, the log has all acknowledged commands.
 
-    Otherwise a start with the log has either no data or the data before CONFIG SET returned.
+    Otherwise the log has either no data, or the data of all commands that ran before it was in use.
     """
 
     def story(engine: Engine) -> Iterator[Any]:

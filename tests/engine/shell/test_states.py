@@ -76,7 +76,7 @@ def test_no_state_and_no_event_is_unused(table, start, states, events):
 
 
 @pytest.mark.parametrize(
-    "module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover, companion_states]
+    "module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover, companion_states, shutdown]
 )
 def test_the_drawing_has_all_states_and_events(module):
     """The module docstring that draws a state machine names each of its states and events."""
