@@ -31,7 +31,7 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def driver(node: str) -> Path:
-    """Return the driver's path, next to the packages that it needs."""
+    """Install the driver's packages if they are missing, and return the path of the driver next to them."""
     npm = needed("npm")
     lock_file = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
@@ -54,7 +54,7 @@ def driver(node: str) -> Path:
 
 
 def answers(node: str, driver: Path, library: str, running: Running) -> list[Any]:
-    """Return the result of each call."""
+    """Run the driver with a library on a server, and return the result of each call."""
     done = subprocess.run(
         [node, str(driver), library, str(running.port)],
         capture_output=True,

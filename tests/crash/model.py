@@ -26,7 +26,7 @@ def _words(*words: Any) -> Argv:
 
 
 class World:
-    """A core with keys that can be forked."""
+    """A core whose keys can be copied."""
 
     def __init__(self, values: Iterable[tuple[bytes, Any]] = ()) -> None:
         self.core = Core(Config(), lambda n: 0)

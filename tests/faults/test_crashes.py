@@ -40,7 +40,10 @@ def states_of(lines: Iterable[str]) -> list[Any]:
 
 
 def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple[int, Disk, Engine | None]:
-    """Run the commands until a crash; return the number of acknowledged commands, the disk, and the engine."""
+    """Run the commands until a crash; return the number of acknowledged commands, the disk, and the engine.
+
+    The engine is None if its start crashed.
+    """
     disk = Disk()
     disk.crash_at = crash_at
     done, engine = 0, None

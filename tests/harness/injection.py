@@ -77,8 +77,9 @@ def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
 
 
 def inject(faults: Mapping[str, int]) -> None:
-    """Make these commands of this process's engine fail after these numbers of changes, if an argument
-    contains FAULT.
+    """Make commands of this process's engine fail if an argument contains FAULT.
+
+    ``faults`` maps each command to the number of changes that it makes before it fails.
     """
     bomb = Bomb()
     _wrap_changes(bomb, setattr)

@@ -59,7 +59,7 @@ def program(path: Path, body: str) -> None:
 
 
 def fake_python(path: Path, minor: int) -> None:
-    """Write a program that answers the script's two queries as Python 3 with this minor version does."""
+    """Write a program that answers the two queries of find-python as Python 3 with this minor version does."""
     program(path, f'case "$2" in *version_info*) echo {3000 + minor};; *) echo "$0";; esac')
 
 

@@ -19,7 +19,7 @@ def item(name: str, spark: bool = False, slow: bool = False) -> Any:
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("count", [0, 1, 4, 40])
 def test_long_tests_are_first_in_the_parts(processes: int, count: int) -> None:
-    """Every test is included once; the session's tests start the first part, and slow tests start the others."""
+    """Every test is included once; tests with Spark start the first part, and slow tests start the other parts."""
     shared = [item(f"spark{n}", spark=True) for n in range(min(count, 4))]
     slow = [item(f"slow{n}", slow=True) for n in range(count // 4)]
     short = [item(f"short{n}") for n in range(count)]

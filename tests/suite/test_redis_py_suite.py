@@ -16,7 +16,7 @@ JUNIT = """<testsuites><testsuite>
 
 
 def test_a_case_has_its_node_id_and_its_worst_outcome() -> None:
-    """A class is part of the ID, and an error in the teardown makes a passed test fail."""
+    """The ID of a case includes its class, and an error in the teardown makes a passed case fail."""
     assert outcomes(JUNIT) == {
         "tests/a.py::TestA::test_one[pool]": Case("tests/a.py", "passed"),
         "tests/a.py::test_two": Case("tests/a.py", "failed", "boom\nmore"),

@@ -15,7 +15,7 @@ Expected '1' to be equal to '2'
 
 
 def test_cases_are_counted_and_failures_named() -> None:
-    """Passed cases are counted, failed ones keep their names, and the line has both numbers."""
+    """The outcome has the number of passed cases and the names of failed ones, and its line has both numbers."""
     found = redis_suite.outcome_of("unit/type/stream", _OUTPUT)
     assert (found.passed, found.failed, found.aborted) == (2, ("XADD with MAXLEN in tests/unit/type/stream.tcl",), "")
     assert found.line == "unit/type/stream: 2 passed, 1 failed"
@@ -26,5 +26,5 @@ def test_cases_are_counted_and_failures_named() -> None:
     [("[exception]: no such command\n", "", "[exception]: no such command"), ("", "no end", "no end")],
 )
 def test_a_unit_that_ends_early_reports_the_reason(output: str, aborted: str, reason: str) -> None:
-    """The line has the suite's exception, or the reason why the unit was aborted."""
+    """The line of a unit that ends early has the suite's exception, or the reason why the unit was aborted."""
     assert redis_suite.outcome_of("unit/x", output, aborted).line == f"unit/x: 0 passed, 0 failed, then: {reason}"

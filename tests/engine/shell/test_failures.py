@@ -46,7 +46,7 @@ def engine(directory: Path, *flags: str, faults: dict[str, int] | None = None) -
 
 
 def contents(server: Running) -> dict[bytes, object]:
-    """Return all keys with their values."""
+    """Return all keys of the server with their values."""
     with Connection(server) as client:
         keys = client.run("KEYS", "*")
         assert isinstance(keys, list)
@@ -59,7 +59,7 @@ def contents(server: Running) -> dict[bytes, object]:
 
 
 def end_of(client: Connection) -> list[object]:
-    """Return the replies until the connection ends."""
+    """Return the replies that arrive until the connection ends."""
     replies = []
     while True:
         try:

@@ -11,6 +11,7 @@ import pytest
 
 from engine.shell.companions import process_states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
+from engine.shell.housekeeping import cold_packer
 from engine.shell.replication import failover, shutdown
 from engine.shell.replication.master import sync_states as replica_states
 from engine.shell.replication.replica import link_states
@@ -76,7 +77,20 @@ def test_no_state_and_no_event_is_unused(table, start, states, events):
 
 
 @pytest.mark.parametrize(
-    "module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover, companion_states, shutdown]
+    "module",
+    [
+        life,
+        log_file,
+        rewrite,
+        save,
+        switch,
+        replica_states,
+        link_states,
+        failover,
+        companion_states,
+        shutdown,
+        cold_packer,
+    ],
 )
 def test_the_drawing_has_all_states_and_events(module):
     """The module docstring that draws a state machine names each of its states and events."""

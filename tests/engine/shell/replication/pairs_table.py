@@ -86,7 +86,9 @@ def servers() -> dict[str, str]:
 
 
 def seen(master_kind: str, replica_kind: str) -> str:
-    """Return the results of one pair: "yes", or the steps that worked and why the others did not."""
+    """Return "yes" if all steps work for a pair, otherwise the steps that worked and the reason why the next one did
+    not.
+    """
     found: list[str] = []
     with members(master_kind, replica_kind) as (master, replica):
         refused = [words for member in (replica, master) for words in prepared(member)]

@@ -19,7 +19,7 @@ WHO = Introduction(b"user", b"secret", 6380, b"10.0.0.1", (b"eof", b"psync2"), b
 
 
 def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
-    """Return what the replica sends, given the master's lines."""
+    """Return what the replica sends at first, and after each of the master's lines."""
     return [shake.start(), *(shake.line(line) for line in lines)]
 
 
