@@ -39,7 +39,7 @@ demo: install ## run the main job on the embedded engine and check every figure 
 test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
-coverage: install ## measure which lines of the rooms without I/O their own tests run (some minutes)
+coverage: install ## measure which lines of the packages without I/O their own tests run (some minutes)
 	$(BIN)/python -m pytest -q -n 2 $(UNITS:%=--cov=%) --cov-report=term:skip-covered $(UNIT_TESTS)
 
 test-long: install ## run what `make test` leaves out because it takes long (about half an hour)
@@ -56,7 +56,7 @@ lint: $(READY) ## ruff: rules and format; phrases of texts that users see (scrip
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/python -m scripts.prose
 
-check: $(READY) ## mypy, strict; import-linter: which room may import which (docs/design/architecture.md)
+check: $(READY) ## mypy, strict; import-linter: which package may import which (docs/design/architecture.md)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

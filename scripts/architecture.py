@@ -1,6 +1,6 @@
-"""Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
+"""Draw the packages in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line names a room or module, with the subject from its docstring. A test fails if the page differs.
+Each line names a package or module, with the subject from its docstring. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from scripts.generated import ROOT, Part
 
-PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
+PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- packages: .*? -->\n", "<!-- end of packages -->")
 _NAME_WIDTH = 34
 
 
@@ -52,7 +52,7 @@ def summary(module: str) -> str:
 
 
 def written() -> str:
-    """Return the drawing, with one block per contract and the upper rooms first."""
+    """Return the drawing, with one block per contract and the upper packages first."""
     blocks = []
     for title, rows in layers():
         lines = [title, ""]

@@ -1,7 +1,7 @@
 """The project's tests.
 
-``streamwire``, ``engine``, ``spark_streams`` and ``pystreams`` mirror the rooms of those packages: the tests of a file
-are in the room of the same name, without Spark. The other folders test the whole through its public interface:
+``streamwire``, ``engine``, ``spark_streams`` and ``pystreams`` mirror those packages: the tests of a file
+are in the folder of the same name, without Spark. The other folders test the whole through its public interface:
 
 contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
 differential   random commands on the engine and on a real Redis (``make fuzz``)
