@@ -1,4 +1,4 @@
-"""Draw the packages in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
+"""Draw the packages in docs/design/architecture.md from pyproject.toml: `python scripts/architecture.py`.
 
 Each line names a package or module, with the subject from its docstring. A test fails if the page differs.
 """
