@@ -198,7 +198,7 @@ View = tuple[Measure[Row], ...]
 
 
 def document(view: View[Row], row: Row) -> dict[str, Any]:
-    """Return a row's values for programs, without names: callers add these in their own JSON form."""
+    """Return a row's values by JSON key, except names, which callers add in their own form."""
     found: dict[str, Any] = {}
     for each in view:
         if each.form is NAME:
@@ -291,7 +291,7 @@ GROUP: View[GroupRow] = (
             help="Entries delivered and not acknowledged.", has_history=True),
     Measure("lag", lambda row: row.group.lag,
             estimate=Estimate(lambda row: row.group.exact, lambda row: row.group.bounds, _OF_ESTIMATES),
-            metric="redis_stream_group_lag", help="Undelivered entries, exact: reported by XINFO or counted.",
+            metric="redis_stream_group_lag", help="Exact number of undelivered entries, reported by XINFO or counted.",
             hint="Entries that are not delivered; ~ is an estimate", has_history=True, trend="Last hour"),
     Measure("position", lambda row: row.group.position, ID, metric="redis_stream_group_last_delivered_id",
             help="Milliseconds of the last delivered ID."),

@@ -50,7 +50,8 @@ def _row(stream: Stream, now: int) -> StreamRow:
 @click.option(
     "--sort",
     type=click.Choice(sorted(_SORTS)),
-    help="Order: largest first, or for newest, the latest entry first. Examines all streams, regardless of the limit.",
+    help="Measure to sort by, largest first; 'newest' puts the latest entry first. "
+    "Examines all streams, regardless of the limit.",
 )
 @limit_option(1000, "streams")
 @click.option(

@@ -32,9 +32,10 @@ class ValueWriter(Protocol):
 class WriteSchema:
     """The columns of a write. `fields`: names of the columns that become fields.
 
-    `has_map`, `has_id`, `has_stream`: whether the columns `fields` (a map), `_id` and `_stream` exist.
-    `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns; None if each
-    column is a field. `writer`: encoder of this value; None for a JSON object. `zone`: zone of written times.
+    `has_map`: whether the entries of the map column `fields` become fields (never with `row_field`). `has_id`,
+    `has_stream`: whether the columns `_id` and `_stream` exist. `null_value`: text for nulls; None omits them.
+    `row_field`: the field whose value contains all columns; None if each column is a field. `writer`: encoder of this
+    value; None for a JSON object. `zone`: zone of written times.
     """
 
     fields: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Rows as JSON with a registry's header, and conversion between JSON Schema and column types.
 
-Values are not validated against the schema when they are read. As without a schema, a member that does not fit its
-column is malformed.
+Values are not validated against the schema when they are read. A member that does not fit its column is malformed,
+just as it is without a schema.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def without_header(texts: Any) -> Any:
 
 
 def _type(schema: Any, whole: Any, depth: int) -> Any:
-    """Return the Arrow type of a schema; string if the schema allows several types or any type."""
+    """Return the Arrow type of a schema; string if the schema allows any type or several types.
+
+    A type with null counts as one type, and number with string as number.
+    """
     if depth > _DEEPEST or not isinstance(schema, dict):
         return pa.string()
     if "$ref" in schema:

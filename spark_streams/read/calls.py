@@ -9,12 +9,12 @@ Spark's behaviour, and its consequences:
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
 * With asynchronous progress tracking, the start that Spark passes may be ahead of the checkpoint, and a restart
-  requests entries before this start. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the
-  start of the last planned batch, progress is synchronous: everything up to the end of that batch can be acknowledged
-  and trimmed when the next batch is requested. Otherwise this is possible only up to the last committed offset. Before
-  the second batch of a run, it is unknown whether progress is synchronous, so entries are acknowledged but not trimmed.
-  With the trigger AvailableNow progress is always synchronous, because Spark refuses to combine this trigger with
-  asynchronous progress tracking.
+  requests entries before this start. Spark calls `commit` for batches in the checkpoint. If it has called `commit` for
+  the start of the last planned batch, progress is synchronous: the checkpoint keeps up with planning. Then everything
+  up to the end of that batch can be acknowledged and trimmed when the next batch is requested. Otherwise this is
+  possible only up to the last committed offset. Before the second batch of a run, it is unknown whether progress is
+  synchronous, so entries are acknowledged but not trimmed. With the trigger AvailableNow progress is always
+  synchronous, because Spark refuses to combine this trigger with asynchronous progress tracking.
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
@@ -50,7 +50,7 @@ _CACHED_OFFSETS = 3  # number of cached parsed offsets: the start and end of a b
 
 
 class StreamCalls(DataSourceStreamReader):
-    """Base class of the readers for each Spark release. It owns the source, the last offsets, and the tasks."""
+    """Base class of the readers for each Spark release. It owns the source and the last offsets."""
 
     _available_now = False  # whether the trigger is AvailableNow
 
@@ -99,8 +99,8 @@ class StreamCalls(DataSourceStreamReader):
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=durable)
         if end is begin:
             return start
-        # False until Spark calls commit for `start`. Unknown for the first batch of a run: Spark does not call commit
-        # for the start of a query, nor directly after a restart.
+        # False until Spark calls commit for `start`. Unknown for the first batch of a run, whose start Spark never
+        # commits.
         self._durable = None if self._planned_from is None else False
         self._planned_from = start
         form = end.to_json()

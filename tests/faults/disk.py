@@ -5,7 +5,7 @@ fail_at    the call with this number fails
 fail_from  the call with this number and all later calls fail
 room       the number of further bytes that can be written
 crash_at   the process ends before the changing call with this number, or after half of it if it is a write
-lose       a power failure: files have their content of the last sync, directories their names of the last sync
+lose       a power failure: each file's content and each directory's names return to those of the last sync
 interrupt  other work in the event loop runs before a call
 """
 
@@ -30,8 +30,9 @@ class Disk(Files):
         #: Names of the calls that change something, in order.
         self.calls: list[str] = []
         self.crash_at = -1
-        #: Number of the call that fails, and of the first call from which all fail, as on a full disk; -1 for none.
+        #: Number of the only call that fails; -1 for none.
         self.fail_at = -1
+        #: Number of the first of the calls that all fail, as on a full disk; -1 for none.
         self.fail_from = -1
         #: Number of further bytes that can be written; None for no limit.
         self.room: int | None = None
@@ -114,7 +115,7 @@ class Disk(Files):
         data = b"".join(buffers)
         self._synced.setdefault(path, path.read_bytes())
         self._step("write", path, lambda: _write(fd, data[: len(data) // 2]))
-        # Write in two calls, as a disk may: the engine must continue after a partial write.
+        # Write only half per call, as a disk may: the engine must continue after a partial write.
         size = max(len(data) // 2, 1)
         if self.room is not None:
             if not self.room:

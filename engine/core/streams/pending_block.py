@@ -1,7 +1,7 @@
 """A block of the pending entries list: neighbouring records in ID order.
 
-A block is *even* while all its records have the same owner, delivery time and delivery count: it stores these three
-values once. An uneven block stores three arrays.
+An *even* block stores one owner, delivery time and delivery count for all its records. A block becomes uneven when a
+record with other values is set or added; it then stores three arrays.
 
 Copies are copy-on-write: both blocks share their arrays until one of them changes.
 """
@@ -79,7 +79,7 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return a number of records from ``index`` on whose IDs equal those in the columns from ``at`` on.
+        """Count records, starting at ``index``, whose IDs equal those in the columns starting at ``at``.
 
         More records than this number may match: the method compares as many records as both have, then half as many,
         and so on, and returns the size of the first comparison that succeeds.

@@ -5,11 +5,11 @@ counting would require reading. One round of requests covers all ranges. `find_m
 entries that were read and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss`
 decides whether the stream is still the same.
 
-A range with a count is checked by its count. For any other range, these facts can be proven:
+A range with a count is checked by its count. For any other range, these conclusions are possible:
 
 * if nothing was removed from the stream since planning, the range is complete;
-* if the range's first entry is missing, or the stream's first entry is after the reader's position, entries were
-  trimmed;
+* if the range's first entry is missing, entries were trimmed or deleted;
+* if the stream's first entry is after the reader's position, unread entries may have been trimmed;
 * if the largest deleted ID has changed and lies in the range, that entry was deleted.
 
 In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
@@ -31,9 +31,9 @@ from streamwire.stream_id import LAST, StreamId
 class Read:
     """Entries of a range that a reader received: their number, and further facts for a range without a count.
 
-    `first`: ID of the first entry. `checked`: last ID read at the last check of the stream's first entry, or in the
-    first page. `missed`: whether a check found the stream's first entry after the previous `checked`, so that unread
-    entries may have been trimmed.
+    `first`: ID of the first entry. `checked`: ID of the last entry that had been read when the stream's first entry was
+    last checked; before any check, the last ID of the first page. `missed`: whether a check found the stream's first
+    entry after the previous `checked`, so that unread entries may have been trimmed.
     """
 
     entries: int = 0

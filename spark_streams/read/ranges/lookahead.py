@@ -5,7 +5,7 @@ once (`Entries.nths`) or delivered to the query's group, which is necessary anyw
 more entries than fit into a batch, it starts this search when the tasks of a batch start. The search runs in a thread
 with its own connection, so that the next trigger does not wait for it.
 
-The result never determines a batch by itself. It is used if the next batch begins at the question's position and no
+The result never determines a batch by itself. It is used if the next batch begins where the search began and no
 entry after this position is gone. Otherwise it is dropped, and the server is asked.
 """
 
@@ -25,8 +25,8 @@ from streamclient.streams.stream_server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 
-#: A question, and the generation of the connection whose states led to it, because the stream may differ after a
-#: failover.
+#: A question, and the generation of the connection on which it was planned. After a failover the generation is another
+#: one, and the answer is dropped, because the stream may differ.
 Noted = tuple[Question, int]
 
 

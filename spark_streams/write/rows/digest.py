@@ -118,7 +118,7 @@ class RowDigest:
     total: int = 0
 
     def plus(self, hashes: Any) -> RowDigest:
-        """Return the digest of these rows followed by rows with these hashes."""
+        """Return the digest of this digest's rows followed by rows with the given hashes."""
         if not len(hashes):
             return self
         weights = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD

@@ -1,8 +1,8 @@
 """Staging: a task's rows wait in a hash next to their stream until the driver publishes them.
 
 The hash is in the stream's slot and expires, so rows that are never published disappear. The rows are in numbered
-chunks, and each chunk is published as one transaction. A chunk has the rows as commands, the task's fence after the
-rows, and an index for a driver that must send the rows itself.
+chunks, and each chunk is published as one transaction. A chunk has the rows as commands, the task's fence as it is
+once the rows are added, and an index for a driver that must send the rows itself.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Stager:
         fence, done = self._fence, len(rows)
         try:
             done = fence.unwritten(rows.hashes)
-        except PystreamsError:  # the driver checks whether the rows are in the stream nevertheless
+        except PystreamsError:  # other rows than the fence counts; the driver checks whether the stream has them
             self._differs = True
         if self._differs or not self._keeps:
             done = len(rows)

@@ -62,7 +62,7 @@ def read_new(
     entries and of the new ones.
 
     `also`: another XREADGROUP, whose entries are not in the result. Returns None, and executes nothing, if a key that
-    is watched on the link was changed. Raises `BROKEN` and the errors of `refuse`.
+    is watched on the link was changed. Raises `wire_errors.BROKEN` and the errors of `refuse`.
     """
     commands = Read(consumer, count, first, claims).commands
     # Each reply is followed by its own token, so that its end is found without parsing it.
@@ -208,7 +208,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
 
     Each page comes with three values: an int32 array of each entry's number of deliveries; a boolean array that flags
     entries pending for the consumer, or None if all are; and the IDs of pending entries before the page's end that no
-    longer exist. Raises GROUP_LOST and SERVER_REFUSED.
+    longer exist. Raises the errors of `refuse`.
     """
     after = ZERO
     while True:

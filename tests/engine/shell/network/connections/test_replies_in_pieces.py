@@ -174,7 +174,7 @@ XDEL = b"XDEL s " + b" ".join(b"%d-1" % number for number in range(1, 41)) + b"\
 
 
 def test_other_clients_are_served_between_two_steps(many_ids):
-    """Each iteration deletes some entries, another client sees how many are left, and the reply has the total."""
+    """Entries are deleted in several iterations; other clients see how many are left, and the reply has the total."""
     first, reader = many_ids.client()
     second, other = many_ids.client()
     effects: list[Any] = []
@@ -192,8 +192,8 @@ def test_other_clients_are_served_between_two_steps(many_ids):
     assert [len(argv) for _, argv in effects] == [7] * 8
 
 
-def test_other_clients_are_served_between_two_large_chunks_of_one_client(shell):
-    """Input that one client sends together is processed one chunk per iteration, including pipelines of XADDs."""
+def test_other_clients_are_served_after_a_large_input_of_one_client(shell):
+    """After a large input, even a pipeline of XADDs, the client's connection is not read until the next iteration."""
     first, sender = shell.client()
     second, other = shell.client()
     add = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n"

@@ -42,7 +42,7 @@ Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 
 def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return what two connections receive during an iteration with ``work``, and what both have received at its end."""
+    """Return what each of two connections has received after the iteration, and both when ``work`` returned."""
     first, second = Connection(), Connection()
     at_once: list[Any] = []
 
@@ -73,7 +73,7 @@ def held_work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
 
 
 def test_held_replies_are_sent_after_one_settling():
-    """Held replies are sent in order for each connection after the iteration is settled once; closing comes last."""
+    """`settle` is called exactly once; then each connection gets its held replies in order, and closing ones close."""
     settled: list[bool] = []
 
     def settle() -> bool:
@@ -121,7 +121,7 @@ def test_many_clients_get_their_replies_at_the_end():
 
 
 def test_long_replies_do_not_wait():
-    """With many clients a long reply is still sent at once, and shorter ones together when they are long enough."""
+    """With many clients a long reply is still sent immediately, as are a client's short replies with a large total."""
 
     def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         crowd(batch)
