@@ -16,7 +16,8 @@ export class Table {
     this.scroll = h("div", { class: "scroll" }, this.table);
     this.element = h("div", {}, this.scroll, this.nothing);
     this.label = label;
-    new ResizeObserver(() => this.scrollable()).observe(this.table);
+    const resized = new ResizeObserver(() => this.scrollable());
+    for (const node of [this.scroll, this.table]) resized.observe(node);
     this.marks();
   }
 

@@ -20,7 +20,8 @@ from tests.suite.waiting import wait_for
 pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 _FOLDER = Path(__file__).parent
-_RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations
+_RUN = """() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))
+  .then(() => axe.run(document, { resultTypes: ["violations"] })).then((found) => found.violations
   .filter((violation) => ["serious", "critical"].includes(violation.impact))
   .map((violation) => [violation.id, violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))]))"""
 
