@@ -138,7 +138,7 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 
 
 def groups(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """Measure a stream with a growing number of groups, one of which reads."""
+    """Measure a stream with a growing number of groups while one of them reads."""
     connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
     there = 0
     for size in sizes:

@@ -64,7 +64,7 @@ class Ending:
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
-    #: Whether the ending applies to Redis 8.6 as well.
+    #: Whether the ending also applies to Redis 8.6.
     still: bool = False
 
 

@@ -43,7 +43,7 @@ class History:
         self._draw_id = draw_id
         #: ID of 40 hexadecimal digits.
         self.id = draw_id()
-        #: Previous ID of this history; `NO_ID` if there is none.
+        #: Previous ID of this history, or `NO_ID`.
         self.second_id = NO_ID
         #: Number of the first byte that the previous ID does not cover; -1 if there is no previous ID.
         self.second_offset = -1

@@ -1,4 +1,4 @@
-"""`python -m tests.engine.shell.replication.pairs_table [--write]`: a test of which servers can follow which.
+"""`python -m tests.engine.shell.replication.pairs_table [--write]`: which servers can follow each other.
 
 Each server is tried as the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers`
 has unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the

@@ -277,7 +277,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, monkeypatch, s
         assert during > 20
         world.master.acknowledge(peer.session, 0, -1)
         await turns()
-        # Split at the last mark, because the file may end with the digit of which the mark consists.
+        # Split at the last mark, because the file may end with the mark's digit.
         file, _, stream = peer.got.partition(MARK + b"\r\n")[2].rpartition(MARK)
         other = new_core()
         other.changes.recording = False
