@@ -146,17 +146,17 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
         done = more = count
         while more == most:
             yield
-            more = _deliver(ctx, argv, low, high, time, most)
+            more = _deliver(ctx, argv, low, high, time, most, again=True)
             done += more
         return done
 
     return ctx.in_steps(argv, work())
 
 
-def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
+def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int, *, again: bool = False) -> int:
     """Deliver the first ``most`` entries of the range that the group has not received; return their number."""
     key, name = argv[1], argv[2]
-    ref = need_group(ctx, key, name)
+    ref = need_group(ctx, key, name, again=again)
     stream, group = ref.stream, ref.group
     consumer = see_consumer(ctx, ref, argv[3])
     low = max(low, group.last_id + 1)

@@ -196,7 +196,10 @@ def test_a_range_is_one_command_in_the_log():
 
 
 def test_a_long_range_is_delivered_in_steps(monkeypatch):
-    """Each step logs its own range; entries that another consumer reads meanwhile stay with it, and are not counted."""
+    """Each step logs its own range; entries that another consumer reads meanwhile stay with it, and are not counted.
+
+    All steps together count as one lookup of the stream.
+    """
     monkeypatch.setattr(extensions, "_STEP", 1000)
     run = Client()
     run.core.changes.recording = True
@@ -207,9 +210,11 @@ def test_a_long_range_is_delivered_in_steps(monkeypatch):
     steps = run("PS.DELIVER", "s", "g", "c", 0, 2700)
     assert type(steps) is Steps
     run("XREADGROUP", "GROUP", "g", "other", "COUNT", 500, "STREAMS", "s", ">")
+    hits = run.core.databases[0].hits
     while (reply := run.core.go_on(run.session, steps, NOW)) is steps:
         pass
     assert reply == 2200
+    assert run.core.databases[0].hits == hits
     assert run("XPENDING", "s", "g")[3] == [[b"c", b"2200"], [b"other", b"500"]]
     delivered = [argv[4:6] for _, argv in run.core.changes.effects if argv[0] == b"PS.DELIVER"]
     assert delivered == [[b"0-0", b"1000-0"], [b"1500-0", b"2500-0"], [b"2500-0", b"2700-0"]]
