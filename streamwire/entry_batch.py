@@ -120,6 +120,14 @@ class Values:
         """Return the rows [first, end)."""
         return Values(self.data, self.starts[first:end], self.lengths[first:end])
 
+    def texts(self, rows: slice) -> list[bytes]:
+        """Return the values of `rows`."""
+        data = self.data.data
+        return [
+            bytes(data[begin:end])
+            for begin, end in zip(self.starts[rows].tolist(), self.ends[rows].tolist(), strict=True)
+        ]
+
     def gathered(self) -> bytes:
         """Return the values concatenated."""
         starts, lengths = self.starts, self.lengths

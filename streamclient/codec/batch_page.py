@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamclient.codec import decode_reference
-from streamclient.codec.reply import last_of
+from streamclient.codec.reply import ALL, last_of
 from streamwire import digits
 from streamwire.entry_batch import EntryBatch, Values
 from streamwire.lazy import compute as pc
@@ -63,6 +63,13 @@ class BatchPage:
             return _array(texts)
         ms, seq = self._halves()
         return pc.binary_join_element_wise(_ms_texts(ms), _seq_texts(seq), pa.scalar(b"-", pa.binary()))
+
+    def id_texts(self, rows: slice = ALL) -> list[bytes]:
+        texts = self._batches[0].ids
+        if isinstance(texts, Values):
+            return texts.texts(rows)
+        ms, seq = self._halves()
+        return [b"%d-%d" % pair for pair in zip(ms[rows].tolist(), seq[rows].tolist(), strict=True)]
 
     def milliseconds(self) -> Any:
         texts = self._batches[0].ids

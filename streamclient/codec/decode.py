@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streamclient.codec import decode_reference
 from streamclient.codec.batch_page import BatchPage, milliseconds
-from streamclient.codec.reply import Page
+from streamclient.codec.reply import ALL, Page
 from streamwire import frames
 from streamwire.entry_batch import Values
 from streamwire.walker import AFTER
@@ -98,6 +98,9 @@ class TokenPage:
 
     def ids(self) -> Any:
         return self._gather(self._rows)
+
+    def id_texts(self, rows: slice = ALL) -> list[bytes]:
+        return self._ids.texts(rows)
 
     def milliseconds(self) -> Any:
         return milliseconds(self._ids, self.ids)

@@ -13,6 +13,8 @@ from typing import Any
 import hiredis
 import pyarrow as pa
 
+from streamclient.codec.reply import ALL
+
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
     """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError for any other content.
@@ -55,7 +57,10 @@ class ScalarPage:
         return self._entries[-1][0]
 
     def ids(self) -> Any:
-        return pa.array([entry_id for entry_id, _ in self._entries], pa.binary())
+        return pa.array(self.id_texts(), pa.binary())
+
+    def id_texts(self, rows: slice = ALL) -> list[bytes]:
+        return [entry_id for entry_id, _ in self._entries[rows]]
 
     def milliseconds(self) -> Any:
         return milliseconds([entry_id for entry_id, _ in self._entries])

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+#: All entries of a page.
+ALL = slice(None)
+
 
 class ReplyError(Exception):
     """The server replied with an error; its text is the argument."""
@@ -48,6 +51,10 @@ class Page(Protocol):
         ...
 
     def ids(self) -> Any: ...
+
+    def id_texts(self, rows: slice = ALL) -> list[bytes]:
+        """Return the IDs of these entries."""
+        ...
 
     def milliseconds(self) -> Any:
         """Return an int64 array: the first half of each ID."""

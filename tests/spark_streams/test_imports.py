@@ -20,6 +20,19 @@ source = PystreamsDataSource({"url": "redis://127.0.0.1:1", "stream": "s", **opt
 _READ = f"options = {{}}{_SOURCE}source.streamReader(schema)"
 #: With allowEviction, the writer sends no requests to a server.
 _WRITE = f"options = {{'allowEviction': 'true'}}{_SOURCE}source.streamWriter(schema, False)"
+#: A planner counts entries of a server without PS. commands: in pages of different fields, of the same, and small ones.
+_COUNT = r"""
+from streamclient.codec.decode import decode_page
+for count, widths in ((200, (1, 2)), (200, (1,)), (3, (1,))):
+    frames = [
+        b"*2\r\n$5\r\n%03d-0\r\n*%d\r\n" % (100 + i, 2 * widths[i % len(widths)])
+        + b"$1\r\nf\r\n$1\r\n1\r\n" * widths[i % len(widths)]
+        for i in range(count)
+    ]
+    reply = b"*%d\r\n" % count + b"".join(frames)
+    page = decode_page(reply + bytes(16), reply.index(b"\n") + 1, len(reply), count)
+    assert page.id_texts(slice(1, None, 50))[0] == b"101-0"
+"""
 #: Name; statements; modules of Spark and its packages, imported before the statements; packages that the statements
 #: may import; maximum number of our modules; modules or packages of ours that must not be imported.
 _PROCESSES = [
@@ -33,6 +46,7 @@ _PROCESSES = [
     ),
     ("read", _READ, _SPARK, {"hiredis"}, 130, {"spark_streams.write"}),
     ("write", _WRITE, _SPARK, {"hiredis"}, 100, {"spark_streams.read"}),
+    ("count", _COUNT, _SPARK, {"hiredis"}, 60, {"spark_streams"}),
     ("supervisor", "import spark_streams.embedded.supervisor", (), set(), 35, {"spark_streams.read"}),
     (
         "server",

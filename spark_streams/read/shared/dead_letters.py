@@ -82,7 +82,7 @@ def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[in
     `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM before any change, and GROUP_LOST,
     WRITE_CONTENDED, NOT_PERMITTED and SERVER_REFUSED.
     """
-    ids = page.ids().to_pylist()
+    ids = page.id_texts()
     target = task.dead_letters or ""
     _check_target(connection, target)
     reason = f"delivered more than {task.max_deliveries} times"

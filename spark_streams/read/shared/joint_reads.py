@@ -108,9 +108,7 @@ def _apart(
     done = {task: its for task, its in zip(fresh, pages, strict=True) if its is not None}
     found = [(task, page) for task, its in done.items() for page in its]
     counted = [(task, page) for task, page in found if task.counts or task.max_deliveries is not None]
-    answers = xreadgroup.deliveries_of(
-        connection, [(_consumer(task), page.ids().to_pylist()) for task, page in counted]
-    )
+    answers = xreadgroup.deliveries_of(connection, [(_consumer(task), page.id_texts()) for task, page in counted])
     counts = {id(page): answer for (_, page), answer in zip(counted, answers, strict=True)}
     made = [(page, [(task.stream, page.count)], [(task, counts.get(id(page)))]) for task, page in found]
     return made, [task for task in tasks if task not in done]

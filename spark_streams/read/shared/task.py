@@ -234,7 +234,7 @@ def _delivered(
     """
     most = task.max_deliveries
     if counts is None and (most is not None or task.counts):
-        counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
+        counts = xreadgroup.deliveries(connection, consumer, page.id_texts())
     if most is not None and counts.max(initial=0) > most:  # the count is 0 for entries of other consumers
         dead = np.flatnonzero(counts > most)
         dead_letters.move(connection, task, page, dead.tolist(), counts[dead].tolist())

@@ -185,7 +185,7 @@ def _counted(
             ahead = ask(guess, most - total - count)
         page = decode_page(buffer, start, stop, count)
         first = (grid - 1 - total) % grid
-        found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
+        found.extend(StreamId.parse(entry_id) for entry_id in page.id_texts(slice(first, None, grid)))
         total += count
         if not continues:
             break
@@ -215,7 +215,7 @@ def short_ids(
         tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
         for (stream, *_), token in zip(some, tokens, strict=True):
             page = _page(connection, stream, *connection.receive(token))
-            yield [] if page is None else page.ids().to_pylist()
+            yield [] if page is None else page.id_texts()
         at += len(some)
 
 
@@ -284,8 +284,8 @@ def _with_delivery(
     if last <= delivery.position:
         return behind
     count = page.count
-    if StreamId.parse(page.ids()[0].as_py()) <= delivery.position:
-        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.ids().to_pylist())
+    if StreamId.parse(page.id_texts(slice(1))[0]) <= delivery.position:
+        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.id_texts())
     read: Command = (
         "XREADGROUP",
         "GROUP",

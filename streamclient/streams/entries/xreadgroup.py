@@ -239,7 +239,7 @@ def _pending_entries(
         if page is None:
             yield decode_page(b"", 0, 0, 0), np.zeros(0, np.int32), None, left
             return
-        ids = page.ids().to_pylist()
+        ids = page.id_texts()
         end = StreamId.parse(ids[-1]) if page.count == len(left) else StreamId.parse(last)
         passed = sum(StreamId.parse(entry_id) <= end for entry_id in left)
         deleted = sorted(set(left[:passed]) - set(ids))

@@ -50,7 +50,9 @@ def pages(draw: st.DrawFn, of: st.SearchStrategy[bytes]) -> tuple[bytes, int, li
 def seen(page: Page, names: list[bytes]) -> list[object]:
     columns = [page.column(name).to_pylist() for name in [*names, b"missing"]]
     fields = [part.to_pylist() for part in page.fields()]
-    return [page.count, page.last_id(), page.ids().to_pylist(), page.milliseconds().to_pylist(), columns, fields]
+    ids = page.ids().to_pylist()
+    assert [page.id_texts(), page.id_texts(slice(1, None, 2)), page.last_id()] == [ids, ids[1::2], ids[-1]]
+    return [page.count, ids, page.milliseconds().to_pylist(), columns, fields]
 
 
 @unhurried
