@@ -13,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-# Rooms that are tested without a server, and their tests.
+# Packages that are tested without a server, and their tests.
 UNITS := streamwire streamclient.codec streamclient.formats engine.core engine.wire spark_streams.columns spark_streams.config spark_streams.formats
 UNIT_TESTS := $(addprefix tests/,streamwire streamclient/codec streamclient/formats engine/core engine/wire spark_streams/columns spark_streams/config spark_streams/formats)
 
@@ -24,7 +24,7 @@ help: ## list the targets (the default)
 
 install: $(READY) java ## create .venv and install everything into it
 
-$(READY): pyproject.toml scripts/make-venv scripts/find-python
+$(READY): pyproject.toml pystreams_pyspark.pth scripts/make-venv scripts/find-python
 	@scripts/make-venv $(VENV)
 	@echo "Installing pystreams and what it needs into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test,demo,bench,docs]'

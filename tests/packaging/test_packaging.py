@@ -318,6 +318,8 @@ def test_the_contents_of_the_wheel(wheel: Path) -> None:
         "spark_streams",
         "pystreams",
         "pyspark_pystreams.py",
+        "pystreams_pyspark.py",
+        "pystreams_pyspark.pth",
     }
     assert {
         f"{package}/py.typed" for package in ("streamclient", "streamwire", "engine", "spark_streams", "pystreams")
