@@ -22,8 +22,11 @@ from engine.core.protocol.xadd_run import FramedRun, XaddRun, word_in
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
+from engine.text.messages import streams
 
 _AUTO = b"$1\r\n*\r\n"
+#: Number of bytes of a frame before its ID.
+_FRAMING = len(b"*2\r\n")
 #: Sequence number -> the last part of an ID's bulk string.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
@@ -34,41 +37,88 @@ _LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
 
 
 class _Part:
-    """The commands of a run for one key."""
+    """The commands of a run for one key, planned but not executed."""
 
-    __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
+    __slots__ = ("bodies", "frames", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. Each group is a pair: the common
-    #: start of its IDs, and the rest of each ID.
+    #: The IDs as bulk strings, in groups. Each group is a pair: the common start of its IDs, and the rest of each ID.
     groups: list[tuple[bytes, list[bytes]]]
     #: The IDs as numbers.
     ms: array[int]
     seq: array[int]
+    #: The frames of the entries back to back, and the size of each.
+    frames: bytes
+    sizes: list[int]
 
-    def __init__(self, key: bytes, stream: Stream | None, bodies: list[bytes], sizes: list[int]) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        key: bytes,
+        bodies: list[bytes],
+        sizes: list[int],
+        tail: bytes,
+        words: list[bytes] | None,
+        rows: list[int] | None,
+    ) -> None:
+        """Choose the IDs, and make the frames. Raises CommandError if the run is to be declined.
+
+        ``sizes`` are the sizes of the bodies, ``tail`` is the part of each frame between ID and body, and ``words`` are
+        the IDs in the commands; None if all are ``*``.
+        """
         self.key = key
-        self.stream = stream
+        self.stream: Stream | None = ctx.db.typed(key, Stream)
         self.bodies = bodies
-        self.sizes = sizes
-        self.count = len(bodies)
-        #: Indices of these commands in the run; empty if all commands of the run are for this key.
-        self.rows: list[int] = []
-        #: The first ID.
-        self.first = 0
-        #: All IDs as bulk strings if the client chose them; None if they are generated.
-        self.explicit: list[bytes] | None = None
+        #: Indices of these commands in the run; None if all commands of the run are for this key.
+        self.rows = rows
+        if words is None or words.count(_AUTO) == len(words):
+            self._generate_ids(ctx.now, bodies, sizes, tail)
+        else:
+            self._take_ids(words, sizes, tail)
+
+    def _generate_ids(self, now_ms: int, bodies: list[bytes], sizes: list[int], tail: bytes) -> None:
+        first_id = next_id(self.stream, b"*", now_ms)
+        ms, first, count = first_id >> 64, first_id & ids.U64_MAX, len(bodies)
+        end = first + count
+        if end > ids.U64_MAX:
+            raise CommandError(streams.ID_EXHAUSTED)
+        texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
+        self.ms, self.seq = array("Q", (ms,)) * count, counted(first, count)
+        self.groups = groups = []
+        self.sizes = frame_sizes = []
+        frames, at = b"", 0
+        while at < count:
+            # Next, the IDs with the same number of digits.
+            digits = len(texts[at]) - 2
+            stem, cut = _stem(ms, digits), 10**digits - first
+            group = texts[at:cut]
+            groups.append((stem, group))
+            frames += _framed(stem, group, tail, bodies[at:cut])
+            more = len(stem) + digits + 2 + _FRAMING + len(tail)
+            frame_sizes += [size + more for size in sizes[at:cut]]
+            at = cut
+        self.frames = frames
+
+    def _take_ids(self, words: list[bytes], sizes: list[int], tail: bytes) -> None:
+        texts = b"".join(words).split(b"\r\n")[1::2]
+        try:
+            halves = list(map(int, b"-".join(texts).split(b"-")))
+            self.ms, self.seq = ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
+        except (ValueError, OverflowError):
+            raise CommandError(streams.INVALID_ID) from None
+        # The comparison fails for non-canonical IDs, and for IDs without exactly one dash.
+        if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
+            raise CommandError(streams.INVALID_ID)
+        last = self.stream.last_id if self.stream is not None else 0
+        if ids.make(ms[0], seq[0]) <= last or not _ascend(ms, seq):
+            raise CommandError(streams.ID_TOO_SMALL)
+        self.groups = [(b"", words)]
+        self.frames = _framed(b"", words, tail, self.bodies)
+        more = _FRAMING + len(tail)
+        self.sizes = [len(word) + size + more for word, size in zip(words, sizes, strict=True)]
 
     def reply_rows(self) -> list[bytes]:
         """Return the ID of each entry, encoded as a bulk string, in the order of ``bodies``."""
-        if self.explicit is not None:
-            return self.explicit
         return [stem + text for stem, texts in self.groups for text in texts]
-
-    def replies(self) -> list[bytes]:
-        """Return the bytes of ``reply_rows``, joined into a few buffers."""
-        if self.explicit is not None:
-            return [b"".join(self.explicit)]
-        return [stem + stem.join(texts) for stem, texts in self.groups]
 
 
 @lru_cache(maxsize=256)
@@ -78,95 +128,61 @@ def _stem(ms: int, digits: int) -> bytes:
     return b"$%d\r\n%b" % (len(text) + digits, text)
 
 
-def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
-    """Return ``count`` consecutive IDs of one millisecond, grouped as in ``_Part.groups``."""
-    ms, first = first_id >> 64, first_id & ids.U64_MAX
-    end = first + count
-    texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
-    digits = len(texts[0])
-    if len(texts[-1]) == digits:
-        return [(_stem(ms, digits - 2), texts)]
-    groups, at = [], 0
-    while at < count:
-        digits = len(texts[at]) - 2
-        cut = min(10**digits - first, count)
-        groups.append((_stem(ms, digits), texts[at:cut]))
-        at = cut
-    return groups
+def _framed(stem: bytes, texts: list[bytes], tail: bytes, bodies: list[bytes]) -> bytes:
+    """Return the frames of entries whose IDs are ``stem + text``, back to back."""
+    pieces = [b"*2\r\n" + stem, b"", tail, b""] * len(texts)
+    pieces[1::4], pieces[3::4] = texts, bodies
+    return b"".join(pieces)
 
 
-class Added:
-    """The replies of a run: the entries' IDs as bulk strings."""
+def add_run(ctx: Context, run: XaddRun) -> list[bytes] | None:
+    """Run the commands together; return the replies, joined into a few buffers.
 
-    __slots__ = ("_parts", "_rows")
-
-    def __init__(self, parts: list[_Part], rows: list[bytes]) -> None:
-        self._parts = parts
-        #: One reply per command if the entries were added one by one (`_add_each`); otherwise empty.
-        self._rows = rows
-
-    def rows(self) -> list[bytes]:
-        """Return one reply per command, in the commands' order."""
-        if self._rows:
-            return self._rows
-        if not self._parts[0].rows:
-            return self._parts[0].reply_rows()
-        replies = [b""] * sum(part.count for part in self._parts)
-        for part in self._parts:
-            for row, reply in zip(part.rows, part.reply_rows(), strict=True):
-                replies[row] = reply
-        return replies
-
-    def buffers(self) -> list[bytes]:
-        """Return the bytes of ``rows``, joined into a few buffers."""
-        if self._rows or self._parts[0].rows:
-            return [b"".join(self.rows())]
-        return self._parts[0].replies()
-
-
-def add_run(ctx: Context, run: XaddRun) -> Added | None:
-    """Run the commands together. Return None, without any change, if the run is declined."""
-    added: Added | None
+    Returns None, without any change, if the run is declined.
+    """
     try:
         has_options = run.ids is not None or len(run.head) > 3
         many_keys = run.keys is not None and 2 * len(set(run.keys)) > run.count
-        added = _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
+        replies = _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
     except CommandError:
         return None
-    if added is not None:
-        ctx.telemetry.commands += run.count
-    return added
+    ctx.telemetry.commands += run.count
+    return replies
 
 
-def _add_parts(ctx: Context, run: XaddRun) -> Added | None:
+def _add_parts(ctx: Context, run: XaddRun) -> list[bytes]:
     """Add the entries of each key at once."""
     trim = _trim_of(run.head) if len(run.head) > 3 else None
     parts = _plan(ctx, run)
-    if parts is None:
-        return None
     for part in parts:
         _apply(ctx, part, run.words, trim)
-    return Added(parts, [])
+    if run.keys is None:
+        return [stem + stem.join(texts) for stem, texts in parts[0].groups]
+    replies = [b""] * run.count
+    for part in parts:
+        for row, reply in zip(part.rows or (), part.reply_rows(), strict=True):
+            replies[row] = reply
+    return [b"".join(replies)]
 
 
-def _add_each(ctx: Context, run: XaddRun) -> Added | None:
+def _add_each(ctx: Context, run: XaddRun) -> list[bytes]:
     """Add the entries one by one, because the average key has fewer than two entries."""
     assert run.keys is not None
-    streams = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
-    if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in streams.values()):
-        return None
+    targets = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
+    if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in targets.values()):
+        raise CommandError(streams.ID_EXHAUSTED)
     rows: list[bytes] = []
     commands: list[bytes] = []
     for word, body in zip(run.keys, run.bodies, strict=True):
-        key, stream = streams[word]
+        key, stream = targets[word]
         added, reply, command = _append(ctx, key, stream, run.words, body)
         if stream is None:
-            streams[word] = key, added
+            targets[word] = key, added
         rows.append(reply)
         commands.append(command)
     if ctx.changes.recording:
         ctx.changes.effects.append((ctx.db.index, b"".join(commands)))
-    return Added([], rows)
+    return [b"".join(rows)]
 
 
 def _append(ctx: Context, key: bytes, stream: Stream | None, words: int, body: bytes) -> tuple[Stream, bytes, bytes]:
@@ -191,51 +207,20 @@ def _trim_of(head: list[bytes]) -> Trim:
     return trim
 
 
-def _plan(ctx: Context, run: XaddRun) -> list[_Part] | None:
-    stream = ctx.db.stream
+def _plan(ctx: Context, run: XaddRun) -> list[_Part]:
+    """Divide the run by keys. Raises CommandError if the run is to be declined."""
+    tail = b"*%d\r\n" % run.words
     if run.keys is None:
-        key = run.head[1]
-        parts = [_Part(key, stream(key), run.bodies, run.sizes)]
-    else:
-        rows: defaultdict[bytes, list[int]] = defaultdict(list)
-        for row, word in enumerate(run.keys):
-            rows[word].append(row)
-        parts = []
-        for word, numbers in rows.items():
-            key = word[word.index(b"\n") + 1 : -2]
-            bodies = list(map(run.bodies.__getitem__, numbers))
-            part = _Part(key, stream(key), bodies, list(map(len, bodies)))
-            part.rows = numbers
-            parts.append(part)
-    for part in parts:
-        if run.ids is None:
-            part.first = next_id(part.stream, b"*", ctx.now)
-            if (part.first & ids.U64_MAX) + part.count > ids.U64_MAX:
-                return None
-        elif not _choose_ids(ctx, part, [run.ids[row] for row in part.rows] if part.rows else run.ids):
-            return None
+        return [_Part(ctx, run.head[1], run.bodies, run.sizes, tail, run.ids, None)]
+    rows_of: defaultdict[bytes, list[int]] = defaultdict(list)
+    for row, word in enumerate(run.keys):
+        rows_of[word].append(row)
+    parts = []
+    for word, rows in rows_of.items():
+        bodies = list(map(run.bodies.__getitem__, rows))
+        words = None if run.ids is None else list(map(run.ids.__getitem__, rows))
+        parts.append(_Part(ctx, word_in(word), bodies, list(map(len, bodies)), tail, words, rows))
     return parts
-
-
-def _choose_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
-    if words.count(_AUTO) == len(words):
-        part.first = next_id(part.stream, b"*", ctx.now)
-        return (part.first & ids.U64_MAX) + part.count <= ids.U64_MAX
-    texts = b"".join(words).split(b"\r\n")[1::2]
-    try:
-        halves = list(map(int, b"-".join(texts).split(b"-")))
-        ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
-    except (ValueError, OverflowError):
-        return False
-    # The comparison fails for non-canonical IDs, and for IDs without exactly one dash.
-    if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
-        return False
-    last = part.stream.last_id if part.stream is not None else 0
-    part.first = ids.make(ms[0], seq[0])
-    if part.first <= last or not _ascend(ms, seq):
-        return False
-    part.explicit, part.ms, part.seq = words, ms, seq
-    return True
 
 
 def _ascend(ms: array[int], seq: array[int]) -> bool:
@@ -261,13 +246,8 @@ def add_framed(ctx: Context, run: FramedRun) -> bool:
 
 
 def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
-    count = part.count
-    data, sizes = _frames(part, words)
-    if part.explicit is None:
-        part.ms = array("Q", (part.first >> 64,)) * count
-        part.seq = counted(part.first & ids.U64_MAX, count)
-    stream = ctx.add_entries(part.key, part.stream, data, sizes, part.ms, part.seq)
-    trimmed = trim is not None and _trim(trim, stream, count)
+    stream = ctx.add_entries(part.key, part.stream, part.frames, part.sizes, part.ms, part.seq)
+    trimmed = trim is not None and _trim(trim, stream, len(part.bodies))
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
 
@@ -280,35 +260,13 @@ def _trim(trim: Trim, stream: Stream, count: int) -> bool:
     return stream.length != length
 
 
-def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
-    """Return the frames of the entries back to back, and their sizes."""
-    tail = b"*%d\r\n" % words
-    if part.explicit is not None:
-        pieces = [b"*2\r\n", b"", tail, b""] * part.count
-        pieces[1::4], pieces[3::4] = part.explicit, part.bodies
-        more = 4 + len(tail)
-        return b"".join(pieces), [len(word) + size + more for word, size in zip(part.explicit, part.sizes, strict=True)]
-    part.groups = _consecutive(part.first, part.count)
-    pieces, sizes, at = [], [], 0
-    for stem, texts in part.groups:
-        end = at + len(texts)
-        head = b"*2\r\n" + stem
-        framed = [head, b"", tail, b""] * len(texts)
-        framed[1::4], framed[3::4] = texts, part.bodies[at:end]
-        pieces += framed
-        more = len(head) + len(texts[0]) + len(tail)
-        sizes += [size + more for size in part.sizes[at:end]]
-        at = end
-    return b"".join(pieces), sizes
-
-
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
     """Record the effects for one key: all XADDs with their final IDs as one item, then any trimming.
 
     ``left`` is the stream's length after trimming; None if no entry was removed.
     """
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
-    pieces = [head, b"", b""] * part.count
+    pieces = [head, b"", b""] * len(part.bodies)
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies
     ctx.changes.effects.append((ctx.db.index, b"".join(pieces)))
     if left is not None:

@@ -16,12 +16,12 @@ module because all these ways must handle time, effects, errors, statistics and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, Refusal, look_up
 from engine.core.blocked_clients import Blocked
-from engine.core.bulk_add import Added, add_framed, add_run
+from engine.core.bulk_add import add_framed, add_run
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.monitors import Monitors
 from engine.core.clients.pause import Pause
@@ -395,14 +395,14 @@ class Core:
             return [self._call_late(session, command, words)]
         seen = self.pubsub.keyspace_events or self.telemetry.wants_each
         quick = not (seen or (session.limited and not self.admission.may_add(session, words)))
-        added = self._add_run(session, words) if quick else None
-        if added is not None:
-            return [Several(words.count, added.buffers())]
+        replies = self._add_run(session, words) if quick else None
+        if replies is not None:
+            return [Several(words.count, replies)]
         return [self._call_late(session, command, argv) for argv in words.commands()]
 
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
-    def execute_run(self, session: Session, run: XaddRun, now_us: int) -> Sequence[bytes] | None:
+    def execute_run(self, session: Session, run: XaddRun, now_us: int) -> list[bytes] | None:
         """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
         Blocked clients are served after the whole run. Returns None, and runs nothing, if the commands must run one by
@@ -419,23 +419,23 @@ class Core:
             return [b"+QUEUED\r\n" * run.count]
         first = len(changes.effects)
         try:
-            added = self._add_run(session, run)
+            replies = self._add_run(session, run)
         except Exception as error:
             del changes.effects[first:]
             raise FatalError("xadd", session_id=session.id) from error
-        if added is None:
+        if replies is None:
             return None
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready:
             self.blocked.serve()
-        return added.buffers()
+        return replies
 
-    def _add_run(self, session: Session, run: XaddRun) -> Added | None:
+    def _add_run(self, session: Session, run: XaddRun) -> list[bytes] | None:
         ctx, telemetry = self._ctx, self.telemetry
         ctx.enter(session)
-        added = add_run(ctx, run)
-        if added is not None:
+        replies = add_run(ctx, run)
+        if replies is not None:
             end = telemetry.stopwatch()
             spent = end - telemetry.measured_ns
             if spent < 0:  # noqa: PLR1730 - a call would cost more, for every XADD
@@ -446,7 +446,7 @@ class Core:
             session.calls += run.count
             if spent >= telemetry.threshold_ns * run.count:
                 telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, ctx.now)
-        return added
+        return replies
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
         """Run many XADDs from a log at once. Returns False if the run is declined, for example by ``add_framed``."""

@@ -79,8 +79,9 @@ class Scanner:
             first = None if pattern is None else pattern.expression.match(data, at)
         if pattern is None or first is None:
             return None
-        run = self._find(pattern, data, at, first.end() - at)
-        self._served += 0 if run is None else run.count
+        run = _find(pattern, data, at, first.end() - at)
+        if run is not None:
+            self._served += run.count
         return run
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
@@ -126,44 +127,31 @@ class Scanner:
     def _use(self, form: Form) -> None:
         self._form, self._pattern = form, compiled(form)
 
-    def _find(self, pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
-        """Return the contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
-        window = _FIRST_WINDOW * size
-        bodies: list[bytes] = []
-        sizes: list[int] = []
-        keys: list[bytes] = []
-        ids: list[bytes] = []
-        while at < len(data):
-            end = min(at + window, len(data))
-            columns, lengths, covered = _contiguous(pattern, data, at, end)
-            if not covered:
-                break
-            bodies = bodies + columns[pattern.body] if bodies else columns[pattern.body]
-            sizes = sizes + lengths if sizes else lengths
-            if pattern.key >= 0:
-                keys += columns[pattern.key]
-            if pattern.entry_id >= 0:
-                ids += columns[pattern.entry_id]
-            at += covered
-            if 2 * covered < window:
-                break
-            window *= 2
-        if not bodies:
-            return None
-        head = _head_of(pattern, keys, ids)
-        return AddRun(len(bodies), head, pattern.words, bodies, sizes, keys or None, ids or None, at)
 
-
-def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None) -> list[bytes]:
-    """Return the first command's words before its fields."""
-    if not keys and not ids:
-        return pattern.head
-    head = pattern.head[:]
-    if keys:
-        head[1] = word_in(keys[0])
-    if ids:
-        head[-1] = word_in(ids[0])
-    return head
+def _find(pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
+    """Return the contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
+    window = _FIRST_WINDOW * size
+    columns, sizes, covered = _contiguous(pattern, data, at, at + window)
+    if not covered:
+        return None
+    at += covered
+    while at < len(data) and 2 * covered >= window:
+        window *= 2
+        more, more_sizes, covered = _contiguous(pattern, data, at, at + window)
+        for column, values in zip(columns, more, strict=False):
+            column += values
+        sizes += more_sizes
+        at += covered
+    head, keys, ids = pattern.head, None, None
+    if pattern.varying:
+        head = head[:]
+        if pattern.key >= 0:
+            keys = columns[pattern.key]
+            head[1] = word_in(keys[0])
+        if pattern.entry_id >= 0:
+            ids = columns[pattern.entry_id]
+            head[-1] = word_in(ids[0])
+    return AddRun(len(sizes), head, pattern.words, columns[pattern.body], sizes, keys, ids, at)
 
 
 def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
@@ -175,17 +163,16 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
     found = expression.findall(data, at, end)
     if not found:
         return [], [], 0
-    columns = [found] if pattern.groups == 1 else [list(column) for column in zip(*found, strict=True)]
+    columns = [found] if pattern.groups == 1 else list(map(list, zip(*found, strict=True)))
     sizes = list(map(len, columns[pattern.body]))
-    others = [columns[part] for part in (pattern.key, pattern.entry_id) if part >= 0]
     total = len(found) * pattern.outside + sum(sizes)
-    for other in others:
-        total += sum(map(len, other))
+    for part in pattern.varying:
+        total += sum(map(len, columns[part]))
     rows = len(found)
-    if at + total != end:
+    if at + total != min(end, len(data)):
         # There may be gaps between the matches. Without gaps, the last match starts at ``at + total - last``, and none
         # starts later. With gaps, the contiguous matches must be counted.
-        last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
+        last = pattern.outside + sizes[-1] + sum(len(columns[part][-1]) for part in pattern.varying)
         if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)
     for number, word in pattern.unverified:
@@ -195,7 +182,8 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
         for column in columns:
             del column[rows:]
         del sizes[rows:]
-        total = rows * pattern.outside + sum(sizes) + sum(sum(map(len, other)) for other in others)
+        total = rows * pattern.outside + sum(sizes)
+        total += sum(sum(map(len, columns[part])) for part in pattern.varying)
     return columns, sizes, total
 
 

@@ -15,6 +15,7 @@ expression:
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,7 +56,8 @@ class Form(NamedTuple):
     body: tuple[Word, ...]
 
 
-class Pattern(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pattern:
     """The expression for a form. Groups are numbered from 0."""
 
     expression: re.Pattern[bytes]
@@ -64,8 +66,10 @@ class Pattern(NamedTuple):
     key: int
     #: Group of the ID; -1 if the ID is constant.
     entry_id: int
-    #: Group of the body; -1 if the body is constant.
+    #: Group of the body.
     body: int
+    #: The groups of the key and the ID, unless they are constant.
+    varying: list[int]
     #: Pairs (group of the length in the header, group of the word) for words of arbitrary length.
     unverified: list[tuple[int, int]]
     #: Number of bytes of a command that are in none of the groups for key, ID and body.
@@ -198,7 +202,8 @@ def compiled(form: Form) -> Pattern:
     parts.append(b"(" + b"".join(map(_expression, form.body)) + b")")
     head = [word if isinstance(word, bytes) else b"" for word in form.head]
     expression = re.compile(b"".join(parts), re.DOTALL)
-    return Pattern(expression, groups, key, entry_id, body, unverified, outside, head, len(form.body))
+    varying = [part for part in (key, entry_id) if part >= 0]
+    return Pattern(expression, groups, key, entry_id, body, varying, unverified, outside, head, len(form.body))
 
 
 def _expression(word: Word) -> bytes:

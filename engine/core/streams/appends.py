@@ -14,8 +14,8 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: ``counted`` uses numpy for this many numbers or more.
-_MANY = 64
+#: The first numbers: ``counted`` returns slices of them.
+_NUMBERS = array("Q", range(10_000))
 
 
 class Streams:
@@ -84,8 +84,8 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
 
 def counted(first: int, count: int) -> array[int]:
     """Return ``count`` consecutive numbers from ``first``, in the array type used for sequence numbers."""
-    if count < _MANY:
-        return array("Q", range(first, first + count))
+    if first + count <= len(_NUMBERS):
+        return _NUMBERS[first : first + count]
     numbers = array("Q")
     numbers.frombytes((np.arange(count, dtype=np.uint64) + np.uint64(first)).tobytes())
     return numbers

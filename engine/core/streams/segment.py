@@ -297,7 +297,7 @@ class Segment:
 
     def extend(self, data: bytes | bytearray | memoryview, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
         """Append entries, given their frames back to back, the size of each, and their IDs."""
-        self.plain.extend(data, sizes, ms, seq)
+        self.body.extend(data, sizes, ms, seq)  # type: ignore[union-attr]  # as above
         if self.dead is not None:
             self.dead += bytes(len(ms))
 

@@ -346,22 +346,28 @@ class Stream:
 
     def extend(self, data: bytes | bytearray, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
         """Append entries with ascending IDs above ``last_id``, given their frames back to back and their sizes."""
-        count, at, begin = len(ms), 0, 0
+        count = len(ms)
         tail = self._segments[-1] if self._segments else None
         if type(tail) is Segment and tail.fits(count, len(data)):
             tail.extend(data, sizes, ms, seq)
-            at = count
-        view = memoryview(data)
+        else:
+            self._extend_several(tail, memoryview(data), sizes, ms, seq)
+        self.length += count
+        self.entries_added += count
+        self.last_id = ms[-1] << 64 | seq[-1]
+
+    def _extend_several(
+        self, tail: Segment | Stored | None, data: memoryview, sizes: Sizes, ms: array[int], seq: array[int]
+    ) -> None:
+        """Append entries to ``tail`` until it is full, and the others to new segments."""
+        count, at, begin = len(ms), 0, 0
         while at < count:
             if type(tail) is not Segment or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
             some, size = tail.fitting(sizes, at, len(data) // count)
             end = at + len(some)
-            tail.extend(view[begin : begin + size], some, ms[at:end], seq[at:end])
+            tail.extend(data[begin : begin + size], some, ms[at:end], seq[at:end])
             at, begin = end, begin + size
-        self.length += count
-        self.entries_added += count
-        self.last_id = ms[-1] << 64 | seq[-1]
 
     def _open_segment(self, first_id: int) -> Segment:
         newest = self._segments[-1] if self._segments else None

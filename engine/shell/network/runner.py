@@ -339,13 +339,10 @@ class Runner:
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
         """Run a pipeline of XADDs together and send its replies; return False if its commands must run one by one."""
-        core, session = self.core, connection.session
+        core, delivery, session = self.core, self.delivery, connection.session
         if core.pause.until or session.reply_mode != "on":
             return False
-        now = now_us()
-        core.telemetry.measured_ns = now * 1000
-        if self.memory_limit.limit:
-            self.memory_limit.check(now)
+        now = self._prepare_batch()
         try:
             replies = core.execute_run(session, run, now)
         except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
@@ -354,10 +351,10 @@ class Runner:
         if replies is None:
             return False
         if core.outbox:
-            self.delivery.send_outbox()
-        if self.delivery.after_reply:
-            self.delivery.do_after_reply()
-        self.delivery.flush(connection, [*replies])
+            delivery.send_outbox()
+        if delivery.after_reply:
+            delivery.do_after_reply()
+        delivery.flush(connection, [*replies])
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:
