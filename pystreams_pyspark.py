@@ -1,8 +1,9 @@
 """Imports pyspark from files instead of from Spark's zip file, in processes that Spark starts.
 
 Spark puts `$SPARK_HOME/python/lib/pyspark.zip` first on the import path of these processes. Python stores no compiled
-modules for a zip file, so each process compiles pyspark again. This takes half a second of processor time, and a
-streaming query starts two processes before its first batch. Spark's installation has the same modules as files, too.
+modules for a zip file, so each process compiles pyspark again, which takes half a second. An application's first
+streaming query waits for the start of about six such processes, every later query for one. Spark's installation has
+the same modules as files, too.
 
 `pystreams_pyspark.pth` imports this module in processes with `pyspark.zip` on their path. If the environment variable
 PYSTREAMS_PYSPARK_ZIP is set and not empty, pyspark is imported from the zip file.
