@@ -7,9 +7,9 @@ The scalar parser (``RequestParser._scalar``) defines requests. It is exactly as
 
 A header ends at the first \r; the byte after it is skipped unchecked. Numbers are canonical decimals.
 
-Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one grows in one
-bytearray. So the cost depends only on the number of bytes, even if a value arrives in a million reads or a command has
-a million words.
+Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one fills a buffer of
+its final size, which becomes the word without a copy. So the cost depends only on the number of bytes, even if a value
+arrives in a million reads or a command has a million words, and the end of a large value costs no more than its start.
 
 The fast path is hiredis. It parses replies, so it accepts input that is not a request. ``RequestParser._by_hiredis``
 detects such input, and the scalar parser then parses the same bytes. A property test shows that both parsers return the
@@ -19,6 +19,7 @@ same commands and the same errors.
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from typing import Any
 
 import hiredis
@@ -76,12 +77,13 @@ class RequestParser:
 
     __slots__ = (
         "_argv",
-        "_bulk",
         "_held",
         "_held_at",
         "_left",
+        "_missing",
         "_reader",
         "_tail",
+        "_word",
         "_word_bytes",
         "at_boundary",
         "error",
@@ -97,13 +99,14 @@ class RequestParser:
         #: Whether the client has authenticated. Until then, limits are tight, and one command is parsed at a time.
         self.trusted = True
         self._reader = _new_reader()
-        # State of the incomplete command: its words so far, their total bytes, the number of missing words, the length
-        # of the next word (-1 if its header is missing), and the start of an incomplete word or line.
+        # State of the incomplete command: its words so far, their total bytes, the number of missing words, the start
+        # of an incomplete line, an incomplete word with the two bytes after it, and the number of its missing bytes.
         self._argv: list[bytes] = []
         self._word_bytes = 0
         self._left = 0
-        self._bulk = -1
         self._tail = bytearray()
+        self._word: BytesIO | None = None
+        self._missing = 0
         # For an untrusted client: input after the last returned command, and the position to continue from.
         self._held = b""
         self._held_at = 0
@@ -121,7 +124,8 @@ class RequestParser:
     @property
     def buffered(self) -> int:
         """Number of input bytes that are not returned as a command yet."""
-        return self._word_bytes + len(self._tail) + len(self._held) - self._held_at
+        begun = len(self._tail) if self._word is None else self._word.tell()
+        return self._word_bytes + begun + len(self._held) - self._held_at
 
     def parse(self, data: bytes) -> Commands:
         """Return the commands that ``data`` completes.
@@ -153,7 +157,7 @@ class RequestParser:
                     return [argv]
         commands: Commands = []
         at = 0
-        if self._tail:
+        if self._tail or self._word is not None:
             data = self._complete(data)
             if self._argv and not self._left:
                 commands.append(self._pop())
@@ -176,7 +180,7 @@ class RequestParser:
         for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """
         commands: Commands = []
-        if self._tail:
+        if self._tail or self._word is not None:
             data = self._complete(data)
         if self._argv and not self._left:
             self.at_boundary = True
@@ -253,39 +257,37 @@ class RequestParser:
         """
         argv = self._argv
         size = len(data)
-        while self._left:
-            if self._bulk < 0:
-                if at >= size:
-                    return at
-                # Fast path for short words, which are the most frequent. All others are parsed below.
-                line_end = data.find(b"\r", at, at + 5)
-                length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
-                end = line_end + 2 + length
-                if end + 2 <= size:
-                    argv.append(data[line_end + 2 : end])
-                    self._word_bytes += length
-                    self._left -= 1
-                    at = end + 2
-                    continue
-                line_end, then = self._header(data, at, protocol.BIG_BULK_COUNT)
-                if then < 0:
-                    return -1
-                if data[at] != _DOLLAR:
-                    return self._fail(protocol.expected_bulk(data[at : at + 1]))
-                line = data[at + 1 : line_end]
-                length = int(line) if _NUMBER.fullmatch(line) else -1
-                if not 0 <= length <= self.max_bulk:
-                    return self._fail(protocol.BULK_LENGTH)
-                if length > NO_AUTH_BULK and not self.trusted:
-                    return self._fail(protocol.BULK_LENGTH_NO_AUTH)
-                self._bulk = length
-                at = then
-            end = at + self._bulk
+        while self._left and at < size:
+            # Fast path for short words, which are the most frequent. All others are parsed below.
+            line_end = data.find(b"\r", at, at + 5)
+            length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
+            end = line_end + 2 + length
+            if end + 2 <= size:
+                argv.append(data[line_end + 2 : end])
+                self._word_bytes += length
+                self._left -= 1
+                at = end + 2
+                continue
+            line_end, then = self._header(data, at, protocol.BIG_BULK_COUNT)
+            if then < 0:
+                return -1
+            if data[at] != _DOLLAR:
+                return self._fail(protocol.expected_bulk(data[at : at + 1]))
+            line = data[at + 1 : line_end]
+            length = int(line) if _NUMBER.fullmatch(line) else -1
+            if not 0 <= length <= self.max_bulk:
+                return self._fail(protocol.BULK_LENGTH)
+            if length > NO_AUTH_BULK and not self.trusted:
+                return self._fail(protocol.BULK_LENGTH_NO_AUTH)
+            end = then + length
             if end + 2 > size:
-                return self._keep(data, at)
-            argv.append(data[at:end])
-            self._word_bytes += self._bulk
-            self._bulk = -1
+                # Memory for the zeros is reserved, but not used before it is written. BytesIO holds the only reference
+                # to them, so it writes to them instead of copying them.
+                self._word = BytesIO(bytes(length + 2))
+                self._missing = length + 2 - self._word.write(memoryview(data)[then:])
+                return -1
+            argv.append(data[then:end])
+            self._word_bytes += length
             self._left -= 1
             at = end + 2
         return at
@@ -305,20 +307,19 @@ class RequestParser:
 
     def _complete(self, data: bytes) -> bytes:
         """Complete the stored word or line with ``data``; return the bytes to parse next, empty if more are needed."""
-        tail = self._tail
-        if self._bulk >= 0:
-            missing = self._bulk + 2 - len(tail)
+        word, missing = self._word, self._missing
+        if word is not None:
             if len(data) < missing:
-                tail += data
+                self._missing -= word.write(data)
                 return b""
-            tail += memoryview(data)[:missing]
-            with memoryview(tail) as view:
-                self._argv.append(bytes(view[: self._bulk]))
-            self._word_bytes += self._bulk
+            word.write(memoryview(data)[:missing])
+            word.truncate(word.tell() - 2)
+            self._argv.append(word.getvalue())
+            self._word_bytes += len(self._argv[-1])
             self._left -= 1
-            self._bulk = -1
-            tail.clear()
+            self._word = None
             return data[missing:]
+        tail = self._tail
         # The tail is the start of a line. It is copied only when the line's end has arrived, or the line is too long.
         mark = b"\r" if self._left or tail[0] == _STAR else b"\n"
         ended = mark in data or tail[-1:] == mark

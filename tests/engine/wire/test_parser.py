@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -189,6 +190,22 @@ def test_a_big_value_in_pieces_is_parsed_in_linear_time() -> None:
         found += parser.parse(data[at : at + 4096])
     assert len(found[0]) == 1_000_000
     assert time.process_time() - began < 20
+
+
+def test_a_big_value_is_not_copied_at_its_end() -> None:
+    """Parsing a value in pieces needs its own memory and no second copy, which would delay other clients."""
+    size, piece = 8 << 20, bytes(1 << 16)
+    parser = RequestParser()
+    tracemalloc.start()
+    try:
+        assert parser.parse(b"*2\r\n$4\r\nECHO\r\n$%d\r\n" % size) == []
+        for _ in range(size // len(piece)):
+            assert parser.parse(piece) == []
+        found = parser.parse(b"\r\n")
+        assert tracemalloc.get_traced_memory()[1] < size + len(piece)
+    finally:
+        tracemalloc.stop()
+    assert found == [[b"ECHO", bytes(size)]]
 
 
 def test_repeated_requests_give_separate_words() -> None:
