@@ -116,6 +116,7 @@ class Segment:
         """Mark the segment as sealed and queue it for packing."""
         self.sealed = True
         self._sealed_queue.add(self)
+        self._sealed_queue.shorten()
 
     def want_columns(self) -> None:
         """Request packing as columns, even if the entries are already packed as frames. Entries on disk stay as is."""
@@ -387,7 +388,11 @@ class Segment:
 
     def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
         """Return an independent copy with its own queue and cache; immutable parts are shared."""
-        body = self.body.copy() if isinstance(self.body, Plain) else self.body.copy(cache)
+        body = self.body
+        if isinstance(body, Plain):
+            body = body.copy()
+        elif body.cache is not cache:
+            body = body.copy(cache)
         other = Segment(sealed_queue, body)
         other.start, other.dead_count, other.as_columns = self.start, self.dead_count, self.as_columns
         other.dead = None if self.dead is None else bytearray(self.dead)
@@ -396,7 +401,9 @@ class Segment:
         if type(body) is Stored:
             other.sealed = True
         elif self.sealed:
-            other.note_sealed()
+            # The copy needs no memory until it is packed, so it does not shorten the queue.
+            other.sealed = True
+            sealed_queue.add(other)
         if other.as_columns and type(body) is Packed:
             sealed_queue.add_packed(other)
         return other
@@ -416,8 +423,8 @@ class SealedQueue:
         self._packed: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait in the queue, to be written to disk.
         self.stores = False
-        #: Maximum number of waiting segments; None: no maximum. Above the maximum, `add` calls `relieve`, which removes
-        #: a segment from the queue.
+        #: Maximum number of waiting segments; None: no maximum. Above the maximum, `shorten` calls `relieve`, which
+        #: removes a segment from the queue.
         self.most: int | None = None
         self.relieve: Callable[[], None] | None = None
 
@@ -428,6 +435,9 @@ class SealedQueue:
     def add(self, segment: Segment) -> None:
         """Queue a segment."""
         self._segments.append(weakref.ref(segment))
+
+    def shorten(self) -> None:
+        """Remove a segment from the queue if more than the maximum wait."""
         if self.most is not None and len(self._segments) > self.most and self.relieve is not None:
             self.relieve()
 

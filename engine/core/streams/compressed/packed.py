@@ -30,7 +30,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -351,12 +351,13 @@ class Packed:
         plain.freeze()
         return plain
 
-    def copy(self, cache: SpanCache) -> Packed:
+    def copy(self, cache: SpanCache) -> Self:
         """Return the same entries with another cache."""
-        other = type(self)(self.codec, self.last_id, cache)
+        # Avoids __init__, whose empty arrays would be costly when an image copies many segments.
+        other = type(self).__new__(type(self))
         for name in Packed.__slots__:
-            if name not in ("number", "cache"):
-                setattr(other, name, getattr(self, name))
+            setattr(other, name, getattr(self, name))
+        other.cache = cache
         return other
 
 

@@ -21,6 +21,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -110,6 +111,12 @@ class PackedColumns(Packed):
         if self._known_head is None:
             self._known_head = _Head(bytes(self.blob[self.column_bounds[-1] : self.begins[0]]))
         return self._known_head
+
+    def copy(self, cache: SpanCache) -> Self:
+        """Return the same entries with another cache."""
+        other = super().copy(cache)
+        other._known_head = self._known_head
+        return other
 
     @property
     def cached_bytes(self) -> int:

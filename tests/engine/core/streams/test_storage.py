@@ -230,6 +230,33 @@ def test_the_queue_returns_no_younger_segments_instead_of_freed_ones():
         assert shared.sealed.pop(0, 1) == ([], 0)
 
 
+def test_a_copy_of_a_stream_packs_nothing():
+    """A copy queues its segments without packing others at once, even if too many wait; the next full one packs one."""
+    stream, packed_at_once = _packed_stream(60_000), []
+    queue = stream.storage.sealed
+    queue.most, queue.relieve = 0, lambda: packed_at_once.append(len(queue))
+    before = len(stream.segments())
+    twin = stream.copy()
+    assert len(queue) == before - 1
+    assert packed_at_once == []
+    while len(twin.segments()) == before:
+        twin.append(twin.last_id + 1, frame(ids.text(twin.last_id + 1), [b"field", b"value"]))
+    assert packed_at_once == [before]
+
+
+def test_a_copy_in_the_same_storage_shares_packed_entries():
+    """A copy shares the packed entries and their cached spans; a copy with another storage has its own cache."""
+    stream = _packed_stream(60_000)
+    whole = b"".join(stream.range(0, ids.MAX_ID, 0).parts)
+    bodies = [segment.body for segment in stream.segments()[:-1]]
+    assert [segment.body for segment in stream.copy().segments()[:-1]] == bodies
+    once = Storage.for_reading_once()
+    other = stream.copy(once)
+    assert not once.cache.size
+    assert b"".join(other.range(0, ids.MAX_ID, 0).parts) == whole
+    assert 0 < once.cache.size <= 1 << 20
+
+
 def test_a_read_decompresses_few_chunks():
     """A hundred entries of a packed segment decompress at most three chunks; counts, look-ups and IDs
     decompress none.
