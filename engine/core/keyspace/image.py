@@ -115,7 +115,7 @@ class ImageBuilder:
         self, databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()
     ) -> None:
         self._databases = databases
-        storage = Storage()
+        storage = Storage.for_reading_once()
         self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
         #: Walks in progress by the number of their database.
         self._guarded: dict[int, _Walk] = {}

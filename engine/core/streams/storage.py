@@ -14,6 +14,9 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.nodes import NodeLimits
 from engine.core.streams.segment import SealedQueue
 
+#: Maximum size in bytes of the cache of streams that are read once.
+_READ_ONCE_BYTES = 1 << 20
+
 
 @dataclass(slots=True)
 class Storage:
@@ -24,3 +27,8 @@ class Storage:
     cache: SpanCache = field(default_factory=SpanCache)
     #: Streams with idempotent producers (weak references).
     idempotent: WeakSet[Any] = field(default_factory=WeakSet)
+
+    @classmethod
+    def for_reading_once(cls) -> Storage:
+        """Return a storage for copies of streams that are read once, in order, so that a small cache suffices."""
+        return cls(cache=SpanCache(_READ_ONCE_BYTES))

@@ -43,7 +43,7 @@ _MANY = 5000
 _LONG_PAYLOAD = 200_000
 #: Number of pieces of an encoded value that DUMP writes per step. RESTORE reads a payload with
 #: ``value_reader.load``, and runs this many steps of that function in each step of the command.
-_NODES = 4
+_NODES = 2
 #: Minimum size in bytes of the chunks of DUMP's reply, except the last ones. Also the maximum number of bytes added
 #: to the checksum per step.
 _CHECKED = 256 * 1024
@@ -82,7 +82,15 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
         crc = yield from _check_sum(memoryview(chunk), crc)
         yield
     chunks.append(struct.pack("<Q", crc))
-    return Pages(bytes, sum(map(len, chunks)), ([Several(1, [chunk])] for chunk in [*chunks, b"\r\n"]))
+    return Pages(bytes, sum(map(len, chunks)), _sent(chunks))
+
+
+def _sent(chunks: list[bytes]) -> Iterator[list[Reply]]:
+    """Yield the chunks and a line end, and free each chunk, because freeing all at the end would block the server."""
+    chunks.reverse()
+    while chunks:
+        yield [Several(1, [chunks.pop()])]
+    yield [Several(1, [b"\r\n"])]
 
 
 def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
@@ -134,7 +142,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     if isinstance(value, Stream):
         if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
             # Other commands can change the stream between the steps, so encode a copy, which shares immutable parts.
-            work = _dump_in_steps(*value_writer.dumped(value.copy(Storage())))
+            work = _dump_in_steps(*value_writer.dumped(value.copy(Storage.for_reading_once())))
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*value_writer.dumped(deque(value)))
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:

@@ -54,9 +54,9 @@ class SpanCache:
 
     __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         #: Maximum size in bytes; None: ``CACHE_BYTES``.
-        self.limit: int | None = None
+        self.limit = limit
         #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify the dictionary.
         self.spans: dict[int, Span] = {}
         #: (number of the first chunk, number after the last chunk) of each span, oldest first.
