@@ -206,11 +206,7 @@ class Core:
         changes.now = session.last_ms = now_us // 1000
         command = WRITTEN.get(argv[0])
         # Inlines Command.arity_fits.
-        if (
-            command is None
-            or command.subcommands
-            or (command.arity != len(argv) and not 0 < -command.arity <= len(argv))
-        ):
+        if command is None or (command.arity != len(argv) and not 0 < -command.arity <= len(argv)):
             try:
                 command = look_up(argv)
             except CommandError as error:

@@ -16,7 +16,7 @@ _ZERO = b"0"[0]
 
 def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     """Parse a signed 64-bit integer in canonical decimal form (no plus sign, no blanks, no leading zeros)."""
-    if word.isdigit() and len(word) < 19 and word[0] != _ZERO:
+    if word.isdigit() and len(word) < 19 and (word[0] != _ZERO or len(word) == 1):
         # Fast path for the most frequent numbers.
         return int(word)
     digits = word[1:] if word[:1] == b"-" else word

@@ -192,7 +192,7 @@ class Command:
 
 #: All commands by their upper-case name.
 COMMANDS: dict[bytes, Command] = {}
-#: The same commands by the names that clients write: in upper case and in lower case.
+#: The commands without subcommands by the names that clients write: in upper case and in lower case.
 WRITTEN: dict[bytes, Command] = {}
 
 
@@ -205,6 +205,8 @@ def register(command: Command) -> None:
     table[sub or parent] = command
     if not bar:
         WRITTEN[parent] = WRITTEN[parent.lower()] = command
+    elif parent in WRITTEN:
+        del WRITTEN[parent], WRITTEN[parent.lower()]
 
 
 def all_commands() -> Iterator[Command]:
