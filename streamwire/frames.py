@@ -61,6 +61,12 @@ def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
     return words
 
 
+def split_fields(entry: bytes) -> list[bytes]:
+    """Return the result of `fields_of` for exactly one frame, but faster if no word contains a line end."""
+    parts = entry.split(b"\r\n")
+    return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
+
+
 def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
     """Return the likely start of each of the `count` frames in `buffer[start:stop]`; None if another number is found.
 

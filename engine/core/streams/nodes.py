@@ -28,7 +28,7 @@ import numpy.typing as npt
 from engine.core.protocol.ids import U64_MAX
 from engine.core.streams.entry_columns import batch_of
 from engine.core.streams.listpack import Ints, int_sizes, listpack_int, listpack_word, word_sizes
-from streamwire.frames import fields_of
+from streamwire.frames import split_fields
 
 #: Maximum size of a node in bytes if ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30
@@ -240,7 +240,7 @@ class SegmentNodes:
                     continue
                 self._mixed_upto = end
             for entry_id, entry in segment.pairs(self.upto, end):
-                words = fields_of(entry)
+                words = split_fields(entry)
                 node = self._open
                 if node is None or node.is_full(sum(map(len, words)), then):
                     node = self._open_node(entry_id, words[::2])
@@ -295,11 +295,11 @@ class SegmentNodes:
 
     def _rebuilt(self, segment: Entries) -> _OpenNode:
         first, end = self.starts[-1], self.upto
-        words = fields_of(segment.frame_at(first))
+        words = split_fields(segment.frame_at(first))
         node = _OpenNode(segment.id_at(first), words[::2])
         for index, (entry_id, entry) in enumerate(segment.pairs(first, end), first):
             if not any(begin <= index < behind for begin, behind in self._void):
-                node.add(entry_id, fields_of(entry))
+                node.add(entry_id, split_fields(entry))
                 node.deleted += segment.is_dead(index)
         return node
 

@@ -86,13 +86,13 @@ def test_approximate_trimming_reads_few_entries(words: str, monkeypatch: pytest.
     core, session = _long_stream(20_000)
     parsed = 0
 
-    def fields_of(frame: bytes) -> list[bytes]:
+    def split_fields(frame: bytes) -> list[bytes]:
         nonlocal parsed
         parsed += 1
         return real(frame)
 
-    real = nodes.fields_of
-    monkeypatch.setattr(nodes, "fields_of", fields_of)
+    real = nodes.split_fields
+    monkeypatch.setattr(nodes, "split_fields", split_fields)
     removed = core.execute(session, [b"XTRIM", b"k", *words.encode().split()], NOW_US)
     assert removed >= 4900
     assert parsed < nodes._MANY

@@ -22,7 +22,7 @@ from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
-from streamwire.frames import fields_of
+from streamwire.frames import split_fields
 
 #: Maximum number of entries to write one by one: the fast path takes at least 0.35 ms.
 _FEW = 120
@@ -107,15 +107,9 @@ def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
     return b"".join(nodes) if nodes is not None else b""
 
 
-def _words(entry: bytes) -> list[bytes]:
-    """Return the result of ``fields_of``, but faster if no word contains a line end."""
-    parts = entry.split(b"\r\n")
-    return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
-
-
 def _node(frames: Sequence[bytes], ms: Sequence[int], seq: Sequence[int]) -> bytes:
     small = SMALL_ELEMENTS
-    names = _words(frames[0])[::2]
+    names = split_fields(frames[0])[::2]
     first_ms, first_seq = ms[0], seq[0]
     parts = [element(len(frames)), small[0], element(len(names))]
     add_elements(parts, names)
@@ -123,7 +117,7 @@ def _node(frames: Sequence[bytes], ms: Sequence[int], seq: Sequence[int]) -> byt
     count = 4 + len(names)
     same, same_tail = small[SAME_FIELDS], element(3 + len(names))
     for at, entry in enumerate(frames):
-        words = _words(entry)
+        words = split_fields(entry)
         is_same = words[::2] == names
         parts.append(same if is_same else small[0])
         later, further = ms[at] - first_ms, seq[at] - first_seq
