@@ -20,7 +20,7 @@ from engine.core.admission import Admission, Refusal
 from engine.core.clients.session import Session
 from engine.core.environment.context import Context
 from engine.core.environment.failures import FatalError, is_fatal
-from engine.core.protocol.replies import CommandError, Map, Reply
+from engine.core.protocol.replies import CommandError, Map, Reply, Simple
 from engine.core.scripting.execution import Execution, Verdict
 from engine.core.scripting.lua_values import converted, size_of, size_of_texts
 from engine.core.table.registry import COMMANDS, WRITTEN, Command
@@ -104,14 +104,14 @@ class Memory(Protocol):
     def make_room(self, size: int) -> bool:
         """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
 
-    def limit(self) -> None:
-        """Start enforcing the limit, just before the script runs."""
-
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict."""
 
     def flat_table(self, texts: list[bytes]) -> Any:
         """Return a Lua table for a list of texts."""
+
+    def status(self, text: bytes) -> Any:
+        """Return a Lua table for a simple string."""
 
 
 class Calls:
@@ -170,11 +170,6 @@ class Calls:
         if self.broken is not None:
             broken, self.broken = self.broken, None
             raise broken
-
-    def limit_memory(self) -> None:
-        """Enforce the memory limit, just before a script runs."""
-        assert self.memory is not None
-        self.memory.limit()
 
     def tick(self) -> tuple[int, int]:
         """Return the verdict on the running script, and the number of instructions until the hook's next call."""
@@ -244,24 +239,33 @@ class Calls:
 
     def _as_value(self, reply: Reply) -> Any:
         """Return a reply as a Lua value."""
-        kind, value = type(reply), reply
-        is_flat = (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply))
-        if not is_flat:
-            value = converted(reply, self.resp)
-            is_flat = type(value) is list and _BYTES.issuperset(map(type, value))
-        return self._passed(value, is_flat=is_flat)
-
-    def _passed(self, value: Any, *, is_flat: bool = False) -> Any:
-        """Return a converted reply as a Lua value. ``is_flat``: whether it is a list of texts."""
-        if value is None or value is False:
-            return value
         memory = self.memory
         assert memory is not None
-        if not memory.make_room(size_of_texts(value) if is_flat else size_of(value)):
+        kind = type(reply)
+        if (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply)):
+            value: Any = reply
+        else:
+            value = converted(reply, self.resp)
+            if type(value) is not list or not _BYTES.issuperset(map(type, value)):
+                return self._passed(value)
+        self._make_room(size_of_texts(value))
+        return memory.flat_table(value)
+
+    def _passed(self, value: Any) -> Any:
+        """Return a converted reply as a Lua value."""
+        if value is None or value is False:
+            return value
+        self._make_room(size_of(value))
+        assert self.memory is not None
+        return self.memory.table(value) if isinstance(value, list | dict) else value
+
+    def _make_room(self, size: int) -> None:
+        """Make room in Lua's memory for a reply of ``size`` bytes. Raise CommandError if memory exceeds its limit."""
+        memory = self.memory
+        assert memory is not None
+        is_free = size < _SMALL and memory.used(True) < memory.plenty_below
+        if not is_free and not memory.make_room(size):
             raise CommandError(scripting.OUT_OF_MEMORY)
-        if is_flat:
-            return memory.flat_table(value)
-        return memory.table(value) if isinstance(value, list | dict) else value
 
     def _words(self, words: tuple[Any, ...]) -> list[bytes]:
         """Return the arguments of a call as a command's words."""
@@ -275,17 +279,17 @@ class Calls:
         Return an error reply as a CommandError. Raise CommandError if the command may not run.
         """
         # A single function, because a script may make thousands of calls.
-        argv = self._words(words)
+        if not words:
+            raise WordsError(scripting.NO_ARGUMENTS)
+        argv = []
+        for word in words:  # a comprehension would cost another function call
+            argv.append(word if type(word) is bytes else _shown(word))  # noqa: PERF401
         ctx, running = self._ctx, self.running
         if running is None or running.verdict:
             raise CommandError(scripting.KILLED)
         command = WRITTEN.get(argv[0])
         # Inlined Command.arity_fits.
-        if (
-            command is None
-            or command.subcommands
-            or (command.arity != len(argv) and not 0 < -command.arity <= len(argv))
-        ):
+        if command is None or (command.arity != len(argv) and not 0 < -command.arity <= len(argv)):
             command = self._command(argv)
         telemetry = ctx.telemetry
         stat = telemetry.stats[command.full_name]
@@ -329,13 +333,14 @@ class Calls:
             if ctx.monitors.sessions:
                 ctx.monitors.show(self.session, command, argv)
         kind = type(reply)
-        memory = self.memory
-        if kind is bytes and len(reply) < _SMALL and memory is not None and memory.used(True) < memory.plenty_below:
-            return reply
         if kind is int:
             return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
         if reply is None:
             return None if self.resp == 3 else False
+        memory = self.memory
+        assert memory is not None
+        if (kind is bytes or kind is Simple) and len(reply) < _SMALL and memory.used(True) < memory.plenty_below:
+            return reply if kind is bytes else memory.status(reply)
         return reply if kind is CommandError else self._as_value(reply)
 
     def _command(self, argv: list[bytes]) -> Command:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from engine.core.clients.session import Session
@@ -39,29 +39,53 @@ def flags_of(words: frozenset[bytes]) -> Flags:
     return Flags(b"no-writes" in words, b"allow-oom" in words, b"allow-stale" in words)
 
 
-@dataclass(slots=True, eq=False)
 class Execution:
-    """One run of a script or function. ``argv`` are the words of the command that started it."""
+    """One run of a script or function."""
 
-    caller: Session
-    name: bytes
-    argv: list[bytes]
-    flags: Flags
-    is_function: bool
-    read_only: bool
-    #: Stopwatch time at the start, in nanoseconds.
-    began_ns: int
-    #: Whether memory was full at the start.
-    memory_full: bool = False
-    #: Whether each command must be checked: the caller has limits, the script may only read, or memory was full.
-    is_restricted: bool = field(init=False)
-    #: Whether the script has called a writing command.
-    wrote: bool = False
-    verdict: Verdict = Verdict.GO_ON
-    #: Whether the run has exceeded busy-reply-threshold.
-    is_slow: bool = False
-    #: Whether the run loads a library, whose code registers functions.
-    is_loading: bool = False
+    __slots__ = (
+        "argv",
+        "began_ns",
+        "caller",
+        "flags",
+        "is_function",
+        "is_loading",
+        "is_restricted",
+        "is_slow",
+        "memory_full",
+        "name",
+        "read_only",
+        "verdict",
+        "wrote",
+    )
 
-    def __post_init__(self) -> None:
-        self.is_restricted = self.caller.limited or self.read_only or self.memory_full
+    def __init__(
+        self,
+        caller: Session,
+        name: bytes,
+        argv: list[bytes],
+        flags: Flags,
+        is_function: bool,
+        read_only: bool,
+        began_ns: int,
+        memory_full: bool = False,
+    ) -> None:
+        self.caller = caller
+        self.name = name
+        #: The words of the command that started the run.
+        self.argv = argv
+        self.flags = flags
+        self.is_function = is_function
+        self.read_only = read_only
+        #: Stopwatch time at the start, in nanoseconds.
+        self.began_ns = began_ns
+        #: Whether memory was full at the start.
+        self.memory_full = memory_full
+        #: Whether each command must be checked: the caller has limits, the script may only read, or memory was full.
+        self.is_restricted = caller.limited or read_only or memory_full
+        #: Whether the script has called a writing command.
+        self.wrote = False
+        self.verdict = Verdict.GO_ON
+        #: Whether the run has exceeded busy-reply-threshold.
+        self.is_slow = False
+        #: Whether the run loads a library, whose code registers functions.
+        self.is_loading = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from engine.core.environment.context import Context
 from engine.core.environment.scripting import Library
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.scripting.execution import Execution, Flags, Verdict, flags_of
+from engine.core.scripting.execution import Execution, Flags, flags_of
 from engine.core.scripting.interpreter import Interpreter
 from engine.core.scripting.scripts import Scripts
 from engine.text.messages import scripting
@@ -106,9 +106,8 @@ class Functions:
     def _registered(self, interpreter: Interpreter, text: bytes) -> list[tuple[bytes, bytes | None, list[bytes]]]:
         """Run a library's code and return the functions that it registers: name, description, flags."""
         ctx, scripts = self._ctx, self._scripts
-        running = Execution(
-            ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch(), verdict=Verdict.GO_ON, is_loading=True
-        )
+        running = Execution(ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch())
+        running.is_loading = True
         scripts.start_run(running, interpreter)
         try:
             outcome = interpreter.load(text)

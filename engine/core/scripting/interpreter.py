@@ -2,8 +2,8 @@
 
 lupa is imported with the first interpreter, so it costs nothing on a server that runs no scripts. The interpreter's
 memory is limited only while a script runs. Outside a protected call of Lua, lupa's allocations must not fail, because
-Lua would end the process. So the sandbox sets the limit (``limit``) before it runs the script's code, and Python lifts
-it afterwards. Memory for a reply is reserved before the reply is passed to Lua (``make_room``).
+Lua would end the process. So the limit is set just before the run, if there is room for its words, and lifted
+afterwards. Memory for a reply is reserved before the reply is passed to Lua (``make_room``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _MANY = 200
 _NAMED_AHEAD = 8200
 #: Result codes of a run, as in sandbox.lua.
 _FAILED, _OUT_OF_MEMORY = 1, 3
-#: Result code of loading a library whose code failed while it ran.
-_REGISTER = 2
+#: Result codes of loading a library whose code does not compile, or failed while it ran.
+_COMPILE, _REGISTER = 1, 2
 
 
 class Interpreter:
@@ -56,7 +56,7 @@ class Interpreter:
         #: ``used(True)`` returns the number of bytes in use.
         self.used: Callable[[bool], int] = lua.get_memory_used
         #: Number of bytes in use below which there is room for a small reply.
-        self.plenty_below = MEMORY_LIMIT - _PLENTY
+        self.plenty_below = self._plenty_below = MEMORY_LIMIT - _PLENTY
         parts = lua.table_from({name.encode(): source(name) for name in PARTS})
         functions, silent = map(lua.table_from, calls.offered())
         start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
@@ -64,15 +64,13 @@ class Interpreter:
         self._chance, self._draw_from = api[b"chance"], api[b"draw_from"]
         self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
         self._pack = api[b"pack"]
-        self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]
+        self._status = api[b"status"]
+        self._run_function = api[b"run_function"]
+        self._compile_library, self._load, self._adopt = api[b"compile_library"], api[b"load"], api[b"adopt"]
         names = [lua.table() for _ in range(_NAMED_AHEAD)]
         del names
 
     # -- memory -----------------------------------------------------------------------------------------------------
-
-    def limit(self) -> None:
-        """Enforce the memory limit until the end of the run."""
-        self._lua.set_max_memory(MEMORY_LIMIT)
 
     def make_room(self, size: int) -> bool:
         """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
@@ -80,8 +78,16 @@ class Interpreter:
         if used >= MEMORY_LIMIT:
             self._lua.set_max_memory(used + _SLACK)
             return False
-        self._lua.set_max_memory(max(MEMORY_LIMIT, used + size + _SLACK))
+        limit = max(MEMORY_LIMIT, used + size + _SLACK)
+        self._lua.set_max_memory(limit)
+        # A raised limit is restored by the next reply, even a small one.
+        self.plenty_below = self._plenty_below if limit == MEMORY_LIMIT else 0
         return True
+
+    def _limit(self) -> None:
+        """Enforce the memory limit until the end of the run. The following call must need little memory."""
+        self._lua.set_max_memory(MEMORY_LIMIT)
+        self.plenty_below = self._plenty_below
 
     def _lift_limit(self) -> None:
         """Stop enforcing the limit, after the script. Run a full garbage collection if much memory is in use."""
@@ -111,7 +117,18 @@ class Interpreter:
         """Return a Lua table for a list of texts."""
         if len(texts) > _MANY:
             return self._lua.table_from(texts)
-        return self._pack(*texts)
+        try:
+            return self._pack(*texts)
+        except self._lua_error:
+            # The hook has ended the script.
+            raise CommandError(scripting.KILLED) from None
+
+    def status(self, text: bytes) -> Any:
+        """Return a Lua table for a simple string."""
+        try:
+            return self._status(text)
+        except self._lua_error:
+            raise CommandError(scripting.KILLED) from None
 
     # -- scripts ----------------------------------------------------------------------------------------------------
 
@@ -133,8 +150,9 @@ class Interpreter:
         """
         run = self._run_function if is_function else self._run
         try:
-            if len(words) > _MANY:
-                return run(name, proto, count, self._lua.table_from(words))
+            if len(words) > _MANY or self.used(True) + sum(map(len, words)) > self._collect_from:
+                words = [self._lua.table_from(words)]
+            self._limit()
             return run(name, proto, count, *words)
         except self._memory_error:
             return (_OUT_OF_MEMORY,)
@@ -149,7 +167,11 @@ class Interpreter:
     def load(self, text: bytes) -> Any:
         """Run a library's code; return 0 with name, description and flags of each function, or a code and the error."""
         try:
-            return self._load(text)
+            wrong = self._compile_library(text)
+            if wrong is not None:
+                return _COMPILE, wrong
+            self._limit()
+            return self._load()
         except self._lua_error:
             return _REGISTER, scripting.LOAD_TIMEOUT
         finally:

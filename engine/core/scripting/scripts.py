@@ -150,7 +150,8 @@ class Scripts:
         if sha in self._evaluated:
             del self._evaluated[sha]
             self._evaluated[sha] = None
-        return self.run(ctx, argv, count, sha, found[1], self.interpreter(), read_only=read_only)
+        interpreter = self._interpreter or self.interpreter()
+        return self.run(ctx, argv, count, sha, found[1], interpreter, read_only=read_only)
 
     # -- a run ------------------------------------------------------------------------------------------------------
 
@@ -167,7 +168,9 @@ class Scripts:
         is_function: bool = False,
     ) -> Reply:
         """Run a script or function. Raise CommandError if it may not run now, or fails."""
-        self._check(ctx.session, flags, read_only=read_only)
+        if flags.declared or self._admission.refuses:
+            # In all other cases, `_check` would allow the run.
+            self._check(ctx.session, flags, read_only=read_only)
         if ctx.monitors.sessions:
             ctx.monitors.show_words(ctx.session, argv)
         running = Execution(

@@ -32,18 +32,16 @@ class Suspension:
             raise CommandError(scripting.NO_LUA) from None
         self._caller: greenlet = getcurrent()
         self._stack: greenlet = greenlet(self._serve)
-        self._work: Callable[[], Reply] | None = None
         self._reply: Reply = SUSPENDED
         self._error: BaseException | None = None
 
     def run(self, work: Callable[[], Reply]) -> Reply:
         """Run ``work`` until it ends or pauses; return its reply, or SUSPENDED. The previous work must have ended."""
-        self._work = work
-        return self.resume()
+        return self.resume(work)
 
-    def resume(self) -> Reply:
-        """Resume the suspended work until it ends or pauses; return its reply, or SUSPENDED."""
-        self._stack.switch()
+    def resume(self, work: Callable[[], Reply] | None = None) -> Reply:
+        """Resume the suspended work, or start ``work``; return the reply, or SUSPENDED if the work pauses."""
+        self._stack.switch(work)
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -54,14 +52,12 @@ class Suspension:
         """Suspend the work that calls this method until `resume` is called."""
         self._caller.switch()
 
-    def _serve(self) -> Any:
+    def _serve(self, work: Callable[[], Reply]) -> Any:
         """Loop of the greenlet: run one piece of work after another."""
         while True:
-            work, self._work = self._work, None
-            assert work is not None
             try:
                 self._reply = work()
             except BaseException as error:  # noqa: BLE001 - `resume` raises it
                 self._error = error
-            work = None
-            self._caller.switch()
+            del work
+            work = self._caller.switch()

@@ -26,8 +26,7 @@ for _, functions in pairs({ offered, silent }) do
     for name, f in pairs(functions) do functions[name] = as_function(f) end
 end
 local shown_double = as_function(host.shown_double)
-local limit_memory, tick = as_function(host.limit_memory), as_function(host.tick)
-local raised_error, resp_now = as_function(host.raised_error), as_function(host.resp_now)
+local tick, raised_error, resp_now = as_function(host.tick), as_function(host.raised_error), as_function(host.resp_now)
 local version, version_number = host.version, host.version_number
 local getinfo, sethook, getmt = debug.getinfo, debug.sethook, debug.getmetatable
 
@@ -345,7 +344,6 @@ end
 -- Prepares for a run. The previous script may have changed the hook.
 local function begin()
     if killed or every ~= FIRST then watch() end
-    limit_memory()
 end
 local function arguments(count, ...)
     local all = ...
@@ -360,6 +358,7 @@ end
 local api = { chance = kit.chance, draw_from = kit.draw_from }
 -- Returns its arguments as a table. lupa's table_from is slower.
 function api.pack(...) return { ... } end
+function api.status(text) return { ok = text } end
 function api.compile(name, text)
     local chunk, e = loadstring(text, "@user_script")
     if not chunk then return e end
@@ -396,17 +395,21 @@ end })
 behind[library_G] = base
 shown[library_G] = shown[G]
 
--- Runs a library's code. Returns 0 with name, description and flags of each function; on failure, 1 (it does not
--- compile) or 2, with the error.
-local loaded
-function api.load(text)
-    local chunk, e = loadstring(text, "@user_function")
-    if not chunk then return 1, e end
+-- Compiles a library's code; returns the error if it does not compile.
+local library, loaded
+function api.compile_library(text)
+    local e
+    library, e = loadstring(text, "@user_function")
+    if not library then return e end
+    setfenv(library, library_G)
+end
+-- Runs the compiled library. Returns 0 with name, description and flags of each function, or 2 with the error.
+function api.load()
     is_loading = true
     registering.begin()
-    setfenv(chunk, library_G)
     begin()
-    local ok, failure = xpcall(chunk, on_error)
+    local ok, failure = xpcall(library, on_error)
+    library = nil
     loaded, is_loading = registering.finish(), false
     if not ok then return 2, type(failure) == "table" and failure.err or OUT_OF_MEMORY end
     local out = {}
