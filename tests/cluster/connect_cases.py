@@ -15,6 +15,7 @@ import pytest
 
 from tests import ROOT, servers
 from tests.spark.connect_client import PATIENCE, assert_all_works, run_client
+from tests.suite.jvm import spark_home
 from tests.suite.waiting import wait_for
 
 
@@ -28,7 +29,6 @@ def _listens(port: int) -> bool:
 @pytest.fixture
 def connect_server() -> Iterator[str]:
     """Start a Spark Connect server as a process on a free port, and yield its address."""
-    home = Path(os.environ["SPARK_HOME"])  # that of tests.suite.jvm, whose Python processes start quickly
     port = servers.free_port()
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -44,7 +44,7 @@ def connect_server() -> Iterator[str]:
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 servers.tied_to_us(
-                    [str(home / "bin/spark-submit"), "--master", "local[2]", *confs, "--class", name, "x"]
+                    [str(spark_home() / "bin/spark-submit"), "--master", "local[2]", *confs, "--class", name, "x"]
                 ),
                 cwd=directory,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},

@@ -4,7 +4,6 @@ its applications.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -20,18 +19,11 @@ from typing import Any
 
 from tests import servers
 from tests.packaging.distributions import surroundings
-from tests.suite.jvm import QUICK
+from tests.suite.jvm import QUICK, spark_home
 from tests.suite.waiting import wait_for
 
 JOB = Path(__file__).with_name("job.py")
 _PATIENCE = 400.0
-
-
-def _spark_home() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
 
 
 @dataclass
@@ -79,7 +71,7 @@ class Standalone:
 
     def _environment(self, **changed: str) -> dict[str, str]:
         return surroundings(
-            SPARK_HOME=str(_spark_home()),
+            SPARK_HOME=str(spark_home()),
             SPARK_LOCAL_IP="127.0.0.1",
             SPARK_LOCAL_DIRS=str(self.directory / "local"),
             JDK_JAVA_OPTIONS=QUICK,
@@ -142,7 +134,7 @@ class Standalone:
         }
         confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         return [
-            str(_spark_home() / "bin" / "spark-submit"),
+            str(spark_home() / "bin" / "spark-submit"),
             "--master",
             self.url,
             *confs,
@@ -160,7 +152,7 @@ def standalone() -> Iterator[Standalone]:
     ui = str(servers.free_port())
 
     def start(stack: ExitStack, kind: str, *words: str) -> None:
-        spark_class = str(_spark_home() / "bin" / "spark-class")
+        spark_class = str(spark_home() / "bin" / "spark-class")
         name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
         with (directory / f"{kind}-{len(list(directory.glob('*.txt')))}.txt").open("wb") as sink:
             process = subprocess.Popen(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.packaging.distributions import environment, surroundings
+from tests.suite.jvm import spark_home
 
 _PROGRAM = """
 import sys
@@ -63,10 +63,7 @@ def test_pyspark_of_a_distribution_is_imported_from_its_files(python: Path, tmp_
 
 def test_pyspark_of_pip_is_imported_from_its_files(python: Path) -> None:
     """pyspark comes from the package that contains the zip file."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    package = Path(spec.origin).parent
+    package = spark_home()
     assert imported(python, package / "python" / "lib" / "pyspark.zip") == package / "__init__.py"
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -44,6 +49,19 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
         assert running.awaitTermination(100)
         back = spark.read.format("pystreams").options(**options, stream=name).schema("n long").load()
         assert sorted(row.n for row in back.collect()) == list(range(100))
+
+
+def test_spark_imports_pyspark_from_files(bench: Bench) -> None:
+    """A worker of Spark does not import pyspark from the zip file (`pystreams_pyspark`)."""
+
+    def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
+        for _ in batches:
+            yield pa.RecordBatch.from_arrays([pa.array([pyspark.__file__])], ["file"])
+
+    (row,) = bench.spark.range(0, 1, 1, 1).mapInArrow(imported, "file string").collect()
+    assert Path(row.file) == Path(pyspark.__file__)
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
