@@ -120,11 +120,11 @@ def _bulk(reply: bytes, out: Out) -> None:
 
 def _strings(items: Sequence[Reply]) -> bytes | None:
     """Return the bytes of many short strings; None if there are few items, or some are not short strings."""
-    if len(items) <= _MANY or {*map(type, items)} != {bytes}:
+    if len(items) <= _MANY or list(map(type, items)).count(bytes) != len(items):
         return None
     parts: list[Any] = [_CRLF] * (2 * len(items) + 1)
     try:
-        parts[:-1:2] = map(BETWEEN.__getitem__, map(len, items))
+        parts[:-1:2] = [BETWEEN[len(item)] for item in items]
     except IndexError:
         return None
     parts[0] = parts[0][2:]

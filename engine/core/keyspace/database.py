@@ -221,26 +221,29 @@ class Database:
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
         """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``."""
-        if key in self._expires and self.is_due(key):
-            self.expire(key)
-        table = self._table
+        if key in self._expires:
+            if self.is_due(key):
+                self.expire(key)
+            elif not keep_ttl:
+                del self._expires[key]
+        table, shared = self._table, self.changes
         slot = table.slot_of.get(key)
         if slot is None:
             self.add(key, value, changes)
             return
         former = table.values[slot]
-        changes_type = type(former) is not type(value)
-        if type(former) is not bytes and former is not value:
-            self.changes.discard_value(former)
         table.values[slot] = value
-        table.used[slot] = self.changes.now
-        if self._hashes:
+        table.used[slot] = shared.now
+        # Inlines touch().
+        shared.dirty += changes
+        if shared.watchers:
+            self._fail_watchers(key)
+        if type(former) is not bytes or type(value) is not bytes:
             self._hashes.pop(key, None)
-        if not keep_ttl and self._expires:
-            self._expires.pop(key, None)
-        self.touch(key, changes)
-        if changes_type or isinstance(value, Stream):
-            self.signal(key, replaced=True)
+            if former is not value:
+                shared.discard_value(former)
+            if type(former) is not type(value) or type(value) is Stream:
+                self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""

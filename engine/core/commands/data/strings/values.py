@@ -185,7 +185,8 @@ def _set_pairs(ctx: Context, argv: list[bytes], *, only_new: bool = False) -> bo
         return False
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         set_string(ctx, key, value)
-    ctx.effect(b"MSET", *argv[1:])
+    if ctx.changes.recording:
+        ctx.effect(b"MSET", *argv[1:])
     return True
 
 
