@@ -37,6 +37,7 @@ from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import HASH_LIMITS
+from engine.core.keyspace.members import SET_LIMITS, set_limits
 from engine.core.keyspace.sorted_set import SORTED_SET_LIMITS, sorted_set_limits
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
@@ -113,14 +114,15 @@ class Core:
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
         self._limit_nodes()
-        for name in (*HASH_LIMITS, *SORTED_SET_LIMITS):
+        for name in (*HASH_LIMITS, *SET_LIMITS, *SORTED_SET_LIMITS):
             config.on_change(name, self._limit_small_values)
         self._limit_small_values()
 
     def _limit_small_values(self) -> None:
-        """Apply the directives that limit small hashes and sorted sets."""
+        """Apply the directives that limit small hashes, sets and sorted sets."""
         entries, length = map(self.config.integer, HASH_LIMITS)
         self._ctx.hash_limits = entries, length
+        self._ctx.set_limits = set_limits(self.config)
         self._ctx.sorted_set_limits = sorted_set_limits(self.config)
 
     def _limit_nodes(self) -> None:

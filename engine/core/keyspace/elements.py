@@ -38,16 +38,6 @@ class Elements(dict[bytes, V]):
         #: changed, but not freed in pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
-    def _set_element(self, name: bytes, value: V) -> bool:
-        """Set an element; return whether it is new."""
-        if self.readings:
-            self._disturb()
-        new = name not in self
-        self[name] = value
-        if new and self._names is not None:
-            self._names.add(name)
-        return new
-
     def remove(self, name: bytes) -> bool:
         """Remove an element; return whether it existed."""
         if name not in self:

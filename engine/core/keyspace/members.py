@@ -23,6 +23,10 @@ class Form(IntEnum):
     TABLE = 2
 
 
+#: For fast access: looking up a member of an enumeration is slow.
+_TABLE = Form.TABLE
+
+
 class SetLimits(NamedTuple):
     """Size limits of a set's encodings."""
 
@@ -34,12 +38,13 @@ class SetLimits(NamedTuple):
     length: int
 
 
+#: The directives that set these limits, in the order of the fields.
+SET_LIMITS = ("set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value")
+
+
 def set_limits(config: Config) -> SetLimits:
     """Return the configured limits."""
-    integer = config.integer
-    return SetLimits(
-        integer("set-max-intset-entries"), integer("set-max-listpack-entries"), integer("set-max-listpack-value")
-    )
+    return SetLimits(*map(config.integer, SET_LIMITS))
 
 
 class Members(Elements[None]):
@@ -53,9 +58,14 @@ class Members(Elements[None]):
 
     def put(self, member: bytes, limits: SetLimits) -> bool:
         """Add a member; return whether it is new."""
-        if not self._set_element(member, None):
+        if member in self:
             return False
-        if self.form is not Form.TABLE:
+        if self.readings:
+            self._disturb()
+        self[member] = None
+        if self._names is not None:
+            self._names.add(member)
+        if self.form is not _TABLE:
             self._follow(member, limits)
         return True
 

@@ -165,13 +165,14 @@ class Order:
 
     def cut(self, start: int, stop: int) -> list[Pair]:
         """Remove the pairs with the ranks [start, stop); return them in order."""
-        found = self.between(start, stop)
-        left = len(found)
-        while left:
+        found: list[Pair] = []
+        while len(found) < stop - start:
             number, position = self._find(start)
-            end = min(position + left, len(self.blocks[number][1]))
-            self._delete(number, position, end)
-            left -= end - position
+            end = position + stop - start - len(found)
+            scores, members = self.blocks[number]
+            part = members[position:end]
+            found += zip(scores[position:end], part, strict=True)
+            self._delete(number, position, position + len(part))
         return found
 
     def _delete(self, number: int, start: int, stop: int) -> None:

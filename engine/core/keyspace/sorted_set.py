@@ -100,16 +100,14 @@ class SortedSet(Elements[float]):
 
     def cut(self, start: int, stop: int) -> list[Pair]:
         """Remove the pairs with the ranks [start, stop); return them in order."""
-        if self._order is None and len(self) <= _TINY:
-            pairs = sorted(self._pairs())[start:stop]
-            for _, member in pairs:
-                super().remove(member)
-            return pairs
         if self.readings:
             self._disturb()
-        pairs = self.order.cut(start, stop)
+        tiny = self._order is None and len(self) <= _TINY
+        pairs = sorted(self._pairs())[start:stop] if tiny else self.order.cut(start, stop)
         for _, member in pairs:
-            super().remove(member)
+            del self[member]
+            if self._names is not None:
+                self._names.remove(member)
         return pairs
 
     def expect(self, count: int, limits: SortedSetLimits) -> None:

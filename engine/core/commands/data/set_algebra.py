@@ -16,7 +16,7 @@ from engine.core.commands.data.mutations import put_result
 from engine.core.commands.data.sets import MANY, read_set
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import distinct, gathered_from, in_parts
-from engine.core.keyspace.members import Members, set_limits
+from engine.core.keyspace.members import Members
 from engine.core.protocol.args import Args, numbered_keys
 from engine.core.protocol.replies import CommandError, Pages, Reply, Set, Steps
 from engine.core.table.registry import ALL_KEYS, Keys
@@ -96,7 +96,7 @@ def _is_unchanged(ctx: Context, key: bytes, members: Members) -> bool:
 def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     keys = argv[2:]
     sets = [read_set(ctx, key) for key in keys]
-    limits = set_limits(ctx.config)
+    limits = ctx.set_limits
     result = Members()
 
     def stored() -> Iterator[list[bytes]]:

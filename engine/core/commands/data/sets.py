@@ -9,7 +9,7 @@ from engine.core.commands.data.mutations import changed, delete_whole
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered
-from engine.core.keyspace.members import Members, set_limits
+from engine.core.keyspace.members import Members
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import CommandError, Pages, Reply, Set, paged
 from engine.core.table.registry import Keys
@@ -43,23 +43,25 @@ def _set(ctx: Context, key: bytes) -> Members | None:
 
 def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) -> int:
     """Add ``words`` to ``members``, the set at ``key`` (None: create it); return the number of new members."""
-    limits = set_limits(ctx.config)
+    limits = ctx.set_limits
     if members is None:
         members = Members()
         members.expect(len(words), limits)
         ctx.db.add(key, members, changes=0)
-    new = sum([members.put(word, limits) for word in words])
+    put, new = members.put, 0
+    for word in words:
+        new += put(word, limits)
     if new:
-        ctx.db.touch(key, changes=new)
-        ctx.changes.notify("s", b"sadd", key, ctx.db.index)
+        ctx.db.changed(key, "s", b"sadd", new)
     return new
 
 
 @set_command("sadd key member [member ...]", "write denyoom fast", access="RW insert", complexity="O(members)")
 def sadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds members to a set, and returns how many of them are new."""
-    new = _add(ctx, argv[1], _set(ctx, argv[1]), argv[2:])
-    if new:
+    key = argv[1]
+    new = _add(ctx, key, ctx.db.typed(key, Members), argv[2:])
+    if new and ctx.changes.recording:
         ctx.effect(b"SADD", *argv[1:])
     return new
 

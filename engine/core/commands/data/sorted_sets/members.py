@@ -168,7 +168,9 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
         return _increment(ctx, key, _score(argv[first]), argv[first + 1], when)
     count = words // 2
     if count <= AT_ONCE:
-        pairs = [(_score(argv[at]), argv[at + 1]) for at in range(first, len(argv), 2)]
+        pairs = []
+        for at in range(first, len(argv), 2):
+            pairs.append((_score(argv[at]), argv[at + 1]))  # noqa: PERF401 - slower
         added, updated = _add(ctx, key, pairs, when, count)
         if (added or updated) and ctx.changes.recording:
             ctx.effect(b"ZADD", *argv[1:])

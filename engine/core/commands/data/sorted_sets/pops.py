@@ -18,7 +18,7 @@ from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding
-from engine.core.table.registry import Keys
+from engine.core.table.registry import Handler, Keys
 from engine.text.messages import general
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: boo
     if upper:
         pairs.reverse()
     event = _EVENTS[upper]
-    ctx.effect(event.upper(), key, b"%d" % count)
+    if ctx.changes.recording:
+        ctx.effect(event.upper(), key, b"%d" % count)
     changed(ctx, "z", event, key, members, count)
     return pairs
 
@@ -64,20 +65,23 @@ def _popped(
     return ctx.in_steps(argv, _pop_many(ctx, key, members, count, upper=upper, in_pairs=in_pairs))
 
 
-def _pop_command(ctx: Context, argv: list[bytes], *, upper: bool) -> Reply:
-    if len(argv) > 3:
-        raise CommandError(general.SYNTAX)
-    count = None
-    if len(argv) == 3:
-        count = parse_int(argv[2], general.NOT_POSITIVE)
-        if count < 0:
-            raise CommandError(general.NOT_POSITIVE)
-    members = sorted_set_at(ctx, argv[1])
-    if members is None or count == 0:
-        return []
-    # RESP3 returns pairs if a count was given.
-    in_pairs = ctx.resp3 and count is not None
-    return _popped(ctx, argv, argv[1], members, 1 if count is None else count, upper=upper, in_pairs=in_pairs)
+def _pop_command(*, upper: bool) -> Handler:
+    def pop(ctx: Context, argv: list[bytes]) -> Reply:
+        key, count, in_pairs = argv[1], 1, False
+        if len(argv) > 2:
+            if len(argv) > 3:
+                raise CommandError(general.SYNTAX)
+            count = parse_int(argv[2], general.NOT_POSITIVE)
+            if count < 0:
+                raise CommandError(general.NOT_POSITIVE)
+            # RESP3 returns pairs if a count was given.
+            in_pairs = ctx.resp3
+        members = ctx.db.typed(key, SortedSet)
+        if members is None or not count:
+            return []
+        return _popped(ctx, argv, key, members, count, upper=upper, in_pairs=in_pairs)
+
+    return pop
 
 
 for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "highest")):
@@ -88,7 +92,7 @@ for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "h
         since="5.0.0",
         complexity="O(count * log(size))",
         summary=f"Removes and returns the members with the {_which} scores of a sorted set.",
-    )(partial(_pop_command, upper=_upper))
+    )(_pop_command(upper=_upper))
 
 
 # -- the first non-empty sorted set -----------------------------------------------------------------------------------
