@@ -163,7 +163,8 @@ class Changes:
         """Free the unused value of a key, in pieces if it is large."""
         # A value of at most a tenth of the limit is small, even with all its tables.
         if isinstance(value, deque):
-            self.discard(value)
+            if len(value) > _LARGE:
+                self.discard(value)
         elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
             self.discard(*value.tables())
 

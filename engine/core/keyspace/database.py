@@ -247,11 +247,11 @@ class Database:
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""
-        if key in self._expires and self.drop_if_due(key):
+        table = self._table
+        slot = table.slot_of.get(key)
+        if slot is None or (key in self._expires and self.drop_if_due(key)):
             return False
-        value = self._table.value(key)
-        if value is None:
-            return False
+        value = table.values[slot]
         self._drop(key, changes)
         if type(value) is not bytes:
             self.changes.discard_value(value)
@@ -259,7 +259,8 @@ class Database:
 
     def _drop(self, key: bytes, changes: int) -> None:
         self._table.remove(key)
-        self._expires.pop(key, None)
+        if self._expires:
+            self._expires.pop(key, None)
         if self._hashes:
             self._hashes.pop(key, None)
         self.touch(key, changes)

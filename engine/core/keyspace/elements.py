@@ -32,7 +32,8 @@ class Elements(dict[bytes, V]):
     __slots__ = ("_names", "readings")
 
     def __init__(self, elements: Iterable[Any] = ()) -> None:
-        super().__init__(elements)
+        if elements:
+            self.update(elements)
         self._names: Names | None = None
         #: The unfinished reads of the value in parts, by commands or for an image. Until they finish, the value may be
         #: changed, but not freed in pieces.

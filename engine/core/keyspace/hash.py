@@ -25,7 +25,7 @@ class Hash(Elements[bytes]):
     __slots__ = ("_by_time", "big", "deadlines")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] | Mapping[bytes, bytes] = (), *, big: bool = False) -> None:
-        super().__init__(pairs)
+        Elements.__init__(self, pairs)  # faster than super(), which matters for small values
         #: Whether the hash has too many or too long fields for a listpack; a hash never becomes small again.
         self.big = big
         #: Deadlines of fields in milliseconds since the epoch; None if no field has ever had a deadline.
@@ -168,4 +168,4 @@ Fields = Hash | LiveFields
 
 def live(fields: Hash, now: int) -> Fields:
     """Return the hash itself, or a view without due fields if a field may be due at ``now``."""
-    return fields if fields.next_deadline() > now else LiveFields(fields, now)
+    return fields if not fields.deadlines or fields.next_deadline() > now else LiveFields(fields, now)

@@ -50,7 +50,7 @@ class SortedSet(Elements[float]):
     __slots__ = ("_order", "big")
 
     def __init__(self, pairs: Iterable[tuple[bytes, float]] = (), *, big: bool = False) -> None:
-        super().__init__(pairs)
+        Elements.__init__(self, pairs)  # faster than super(), which matters for small values
         #: Whether the set has too many or too long members for a listpack.
         self.big = big
         self._order: Order | None = None
@@ -102,8 +102,10 @@ class SortedSet(Elements[float]):
         """Remove the pairs with the ranks [start, stop); return them in order."""
         if self.readings:
             self._disturb()
-        tiny = self._order is None and len(self) <= _TINY
-        pairs = sorted(self._pairs())[start:stop] if tiny else self.order.cut(start, stop)
+        if self._order is None and len(self) <= _TINY:
+            pairs = sorted([(score, member) for member, score in self.items()])[start:stop]
+        else:
+            pairs = self.order.cut(start, stop)
         for _, member in pairs:
             del self[member]
             if self._names is not None:

@@ -50,12 +50,13 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _delete(ctx: Context, keys: list[bytes]) -> int:
-    deleted = []
+    db, changes, deleted = ctx.db, ctx.changes, []
     for key in keys:
-        if ctx.db.delete(key):
-            ctx.changes.notify("g", b"del", key, ctx.db.index)
+        if db.delete(key):
+            if changes.on_event is not None:
+                changes.notify("g", b"del", key, db.index)
             deleted.append(key)
-    if deleted:
+    if deleted and changes.recording:
         ctx.effect(b"DEL", *deleted)
     return len(deleted)
 

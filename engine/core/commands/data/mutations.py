@@ -22,8 +22,9 @@ def changed(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized, cha
 
 def drop_key(ctx: Context, key: bytes) -> None:
     """Delete a key and notify subscribers. The caller must already have counted the elements as removed."""
-    ctx.db.delete(key, changes=0)
-    ctx.changes.notify("g", b"del", key, ctx.db.index)
+    ctx.db.delete(key, 0)
+    if ctx.changes.on_event is not None:
+        ctx.changes.notify("g", b"del", key, ctx.db.index)
 
 
 def delete_whole(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized) -> None:
