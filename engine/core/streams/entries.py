@@ -23,6 +23,9 @@ from streamwire.entry_batch import EntryBatch
 #: Frames of up to this many bytes in total are copied: a view would keep the whole buffer alive.
 _VIEW_BYTES = 512
 
+#: Number of entries that ``pairs`` copies together.
+_AT_ONCE = 32
+
 #: IDs as two columns, milliseconds and sequence numbers.
 IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
@@ -90,8 +93,10 @@ class Plain:
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
         """Yield (ID, frame) of the entries [low, high) lazily."""
-        for index in range(low, high):
-            yield self.id_at(index), self.frame_at(index)
+        for begin in range(low, high, _AT_ONCE):
+            end = min(begin + _AT_ONCE, high)
+            for ms, seq, frame in zip(*self.id_columns(begin, end), self.frames(begin, end), strict=True):
+                yield ms << 64 | seq, frame
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
         """Return None, because plain entries are not stored as columns."""

@@ -33,6 +33,8 @@ from streamwire.frames import split_fields
 #: Maximum size of a node in bytes if ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
+#: Maximum size of a listpack's two leading counters in bytes.
+_COUNTERS = 20
 _INT64 = 1 << 63
 #: Fewer entries than this are measured one by one.
 _MANY = 32
@@ -113,12 +115,12 @@ class _OpenNode:
         #: Bytes of the node's listpack without the two leading counters.
         self.bytes = _LISTPACK_OVERHEAD + listpack_int(len(field_names)) + sum(map(listpack_word, field_names)) + 2
 
-    def size(self) -> int:
-        return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
-
     def is_full(self, size: int, limits: NodeLimits) -> bool:
         """Return whether the node has no room for an entry whose names and values have ``size`` bytes in total."""
-        return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
+        if 0 < limits.max_entries <= self.total:
+            return True
+        room = (limits.max_bytes or _HARD_MAX_BYTES) - self.bytes - size
+        return room <= _COUNTERS and room <= listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
     def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
         """Add the entries with these IDs as far as they fit; return how many were added.
@@ -149,9 +151,9 @@ class _OpenNode:
         return count
 
     def add(self, entry_id: int, words: list[bytes]) -> None:
-        names = words[::2]
-        cost = 2 + listpack_int(_signed((entry_id >> 64) - (self.key >> 64)))
-        cost += listpack_int(_signed((entry_id & U64_MAX) - (self.key & U64_MAX)))
+        names, cost = words[::2], 2
+        for later in ((entry_id >> 64) - (self.key >> 64), (entry_id & U64_MAX) - (self.key & U64_MAX)):
+            cost += 2 if 0 <= later <= 127 else listpack_int(_signed(later))
         if names == self.field_names:
             cost += sum(map(listpack_word, words[1::2])) + listpack_int(3 + len(names))
         else:
