@@ -22,7 +22,7 @@ from engine.core.environment.context import Context
 from engine.core.environment.failures import FatalError, is_fatal
 from engine.core.protocol.replies import CommandError, Map, Reply, Simple
 from engine.core.scripting.execution import Execution, Verdict
-from engine.core.scripting.lua_values import converted, size_of, size_of_texts
+from engine.core.scripting.lua_values import converted, size_of
 from engine.core.table.registry import COMMANDS, WRITTEN, Command
 from engine.core.table.unsupported import subject_of
 from engine.text import doubles
@@ -34,6 +34,10 @@ _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Texts shorter than this number of bytes are measured only if ``Memory.plenty_below`` is reached.
 _SMALL = 1 << 20
 _BYTES = frozenset({bytes})
+#: Types of Lua values that are neither tables nor nil.
+_SCALARS = frozenset({bytes, int, bool})
+#: Memory of a table's element in bytes, without the text itself.
+_PER_ELEMENT = 96
 #: Integers below this limit are exact as doubles, so they are formatted with all their digits.
 _EXACT = 1 << 53
 
@@ -107,8 +111,8 @@ class Memory(Protocol):
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict."""
 
-    def flat_table(self, texts: list[bytes]) -> Any:
-        """Return a Lua table for a list of texts."""
+    def flat_table(self, values: list[Any]) -> Any:
+        """Return a Lua table for a list of texts, numbers and booleans."""
 
     def status(self, text: bytes) -> Any:
         """Return a Lua table for a simple string."""
@@ -239,17 +243,17 @@ class Calls:
 
     def _as_value(self, reply: Reply) -> Any:
         """Return a reply as a Lua value."""
-        memory = self.memory
+        memory, kind = self.memory, type(reply)
         assert memory is not None
-        kind = type(reply)
         if (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply)):
-            value: Any = reply
+            size = sum(map(len, reply))
         else:
-            value = converted(reply, self.resp)
-            if type(value) is not list or not _BYTES.issuperset(map(type, value)):
-                return self._passed(value)
-        self._make_room(size_of_texts(value))
-        return memory.flat_table(value)
+            reply = converted(reply, self.resp)
+            if type(reply) is not list or not _SCALARS.issuperset(map(type, reply)):
+                return self._passed(reply)
+            size = sum([len(value) for value in reply if type(value) is bytes])
+        self._make_room(size + _PER_ELEMENT * len(reply))
+        return memory.flat_table(reply)
 
     def _passed(self, value: Any) -> Any:
         """Return a converted reply as a Lua value."""

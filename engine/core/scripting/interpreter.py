@@ -113,12 +113,12 @@ class Interpreter:
         """Return a Lua table for a list or dict, recursively."""
         return self._lua.table_from(value, recursive=True)
 
-    def flat_table(self, texts: list[bytes]) -> Any:
-        """Return a Lua table for a list of texts."""
-        if len(texts) > _MANY:
-            return self._lua.table_from(texts)
+    def flat_table(self, values: list[Any]) -> Any:
+        """Return a Lua table for a list of texts, numbers and booleans."""
+        if len(values) > _MANY:
+            return self._lua.table_from(values)
         try:
-            return self._pack(*texts)
+            return self._pack(*values)
         except self._lua_error:
             # The hook has ended the script.
             raise CommandError(scripting.KILLED) from None

@@ -50,6 +50,8 @@ class Scripts:
         self.calls.on_tick = self._tick
         self._interpreter: Interpreter | None = None
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
+        #: SHA-1 of each cached script by its text.
+        self._names: dict[bytes, bytes] = {}
         #: Scripts that only EVAL has loaded, least recently used first.
         self._evaluated: dict[bytes, None] = {}
         # All interpreters continue one sequence of random numbers.
@@ -89,7 +91,7 @@ class Scripts:
 
         With ``stays``, the script is cached until a flush. Otherwise later scripts without ``stays`` may evict it.
         """
-        sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+        sha = self._names.get(text) or hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
         if sha not in self._scripts:
             flags, code = _declared(text)
             interpreter = self.interpreter()
@@ -97,6 +99,7 @@ class Scripts:
             if wrong is not None:
                 raise CommandError(scripting.compile_failed(wrong))
             self._scripts[sha] = text, flags
+            self._names[text] = sha
             if not stays:
                 self._make_room(interpreter)
                 self._evaluated[sha] = None
@@ -107,12 +110,14 @@ class Scripts:
     def _make_room(self, interpreter: Interpreter) -> None:
         if len(self._evaluated) >= _MOST_EVALUATED:
             oldest = next(iter(self._evaluated))
-            del self._evaluated[oldest], self._scripts[oldest]
+            text, _ = self._scripts.pop(oldest)
+            del self._evaluated[oldest], self._names[text]
             interpreter.forget(oldest)
 
     def flush(self) -> None:
         """Remove all scripts and their interpreter, but keep the state of its random generator."""
         self._scripts.clear()
+        self._names.clear()
         self._evaluated.clear()
         self.leave(self._interpreter)
         self._interpreter = None
