@@ -114,7 +114,17 @@ def _array(reply: list[Any], resp: int) -> Any:
 
 
 def _frames(reply: Frames, resp: int) -> Any:
-    return _parsed(reply.count, b"".join(reply.parts), resp)
+    data = b"".join(reply.parts)
+    lines, at, entries = data.split(b"\r\n"), 0, []
+    for _ in range(reply.count):
+        end = at + 4 + 2 * int(lines[at + 3][1:])
+        words = lines[at + 5 : end : 2]
+        if not words or lines[at + 4 : end : 2] != [b"$%d" % len(word) for word in words]:
+            # A word contains a line end, or the entry has been deleted.
+            return _parsed(reply.count, data, resp)
+        entries.append([lines[at + 2], words])
+        at = end
+    return entries
 
 
 def _raw(reply: Raw, resp: int) -> Any:
@@ -212,11 +222,16 @@ def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
     return [value() for _ in range(count)]
 
 
+_TEXTS = frozenset({bytes})
+
+
 def size_of(value: Any) -> int:
     """Return the approximate size of the value in Lua, in bytes."""
     if type(value) is bytes:
         return len(value) + 64
     if isinstance(value, list):
+        if _TEXTS.issuperset(map(type, value)):
+            return 128 + sum(map(len, value)) + 96 * len(value)
         return 128 + sum(map(size_of, value)) + 32 * len(value)
     if isinstance(value, dict):
         return 256 + sum(size_of(key) + size_of(item) + 80 for key, item in value.items())

@@ -157,6 +157,20 @@ def test_scripts_in_transactions(server: Server) -> None:
     other.expect("EXEC", None)
 
 
+def test_entries_in_scripts(server: Server) -> None:
+    """A script returns the entries of XRANGE, with any bytes, and a deleted entry without fields."""
+    for number, text in enumerate((b"", b"a\r\nb", b"\r\n$1\r\nx", b"x\r\n*2\r\n$3\r\n1-1", b"y" * 2000), 1):
+        server.run("XADD", "s", f"{number}-1", "field", text, text, b"value")
+    entries = server.run("XRANGE", "s", "-", "+")
+    assert server.run("EVAL", "return redis.call('XRANGE', KEYS[1], '-', '+')", "1", "s") == entries
+    assert server.run("EVAL", "return redis.call('XRANGE', KEYS[1], '5', '+')", "1", "s") == entries[4:]
+    server.run("XGROUP", "CREATE", "s", "g", "0")
+    server.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    server.run("XDEL", "s", "2-1")
+    script = "return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', KEYS[1], '0')[1][2]"
+    assert server.run("EVAL", script, "1", "s") == [*entries[:1], [b"2-1", None], *entries[2:]]
+
+
 def test_a_script_wakes_blocked_clients(server: Server) -> None:
     """A client that waits for a list or stream gets what a script adds to it, after the script has ended."""
     list_reader, stream_reader = server.client(), server.client()
