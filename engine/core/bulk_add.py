@@ -143,11 +143,9 @@ def add_run(ctx: Context, run: XaddRun) -> list[bytes] | None:
     try:
         has_options = run.ids is not None or len(run.head) > 3
         many_keys = run.keys is not None and 2 * len(set(run.keys)) > run.count
-        replies = _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
+        return _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
     except CommandError:
         return None
-    ctx.telemetry.commands += run.count
-    return replies
 
 
 def _add_parts(ctx: Context, run: XaddRun) -> list[bytes]:
@@ -241,7 +239,6 @@ def add_framed(ctx: Context, run: FramedRun) -> bool:
     if ctx.changes.recording or ids.make(run.ms[0], run.seq[0]) <= last:
         return False
     ctx.add_entries(run.key, stream, run.frames, run.sizes, run.ms, run.seq)
-    ctx.telemetry.commands += run.count
     return True
 
 

@@ -334,7 +334,6 @@ class Core:
         if failed:
             stat.failed += 1
         if retry is None:
-            telemetry.commands += 1
             session.calls += 1
             # The duration is negative if the clock was set back; bit_length ignores the sign.
             stat.buckets[spent.bit_length()] += 1

@@ -119,7 +119,6 @@ class Telemetry:
         "_keep",
         "_next_number",
         "_slow_us",
-        "commands",
         "errors",
         "events",
         "latency_ms",
@@ -134,8 +133,6 @@ class Telemetry:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        #: Number of commands run.
-        self.commands = 0
         #: Number of error replies by code.
         self.errors: dict[bytes, int] = {}
         #: The shell's clock in nanoseconds since the epoch, which can be set back. ``measured_ns`` is the clock's time
@@ -159,6 +156,11 @@ class Telemetry:
         for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
             config.on_change(name, self._follow)
         self._follow()
+
+    @property
+    def commands(self) -> int:
+        """Number of commands run."""
+        return sum(stat.calls for stat in self.stats.values())
 
     def _follow(self) -> None:
         self._slow_us = self._config.integer("slowlog-log-slower-than")
@@ -187,7 +189,6 @@ class Telemetry:
         """Reset all counters, but not the slow log and the events."""
         self.stats.clear()
         self.errors.clear()
-        self.commands = 0
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
         """Add a command that took at least ``threshold_ns`` to the slow log and the latency events it qualifies for."""

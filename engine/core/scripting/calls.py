@@ -331,7 +331,6 @@ class Calls:
         stat.buckets[spent.bit_length()] += 1
         if failed:
             stat.failed += 1
-        telemetry.commands += 1
         if spent >= telemetry.threshold_ns:
             telemetry.note_slow(self.session, command, argv, spent // 1000, ctx.changes.now)
             if ctx.monitors.sessions:
