@@ -87,18 +87,16 @@ class Database:
         use of the key.
         """
         table = self._table
-        if use and (slot := table.slot_of.get(key)) is not None and key not in self._expires:
-            # Inlines get().
-            table.used[slot] = self.changes.now
-            self.hits += 1
-            return table.values[slot]
-        value = self.get(key) if use else self.peek(key)
-        if value is None:
+        slot = table.slot_of.get(key)
+        if slot is None or (key in self._expires and self.drop_if_due(key)):
             self.misses += 1
-            self.changes.notify("m", b"keymiss", key, self.index)
-        else:
-            self.hits += 1
-        return value
+            if self.changes.on_event is not None:
+                self.changes.notify("m", b"keymiss", key, self.index)
+            return None
+        self.hits += 1
+        if use:
+            table.used[slot] = self.changes.now
+        return table.values[slot]
 
     def peek(self, key: bytes) -> Value | None:
         """Return the value as ``get`` does, without counting as a use of the key."""

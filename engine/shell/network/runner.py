@@ -134,12 +134,14 @@ class Runner:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def run(self, connection: Connection) -> None:
-        """Run the connection's commands, as many as may run now, and send their replies."""
+    def run(self, connection: Connection, commands: list[list[bytes]], first: int = 0) -> None:
+        """Run the connection's commands from ``first`` on, as many as may run now, and send their replies.
+
+        The others are kept in the connection.
+        """
         # A single function, because every command passes through it, and a call costs a hundredth of a request.
         core, delivery, session = self.core, self.delivery, connection.session
-        execute, outbox, pause, after_reply = core.execute, core.outbox, core.pause, delivery.after_reply
-        commands, first = connection.commands, connection.at
+        outbox, pause, after_reply = core.outbox, core.pause, delivery.after_reply
         at, count, made = first, len(commands), 0
         now = self._prepare_batch()
         if count - at > 1 and core.databases[session.db].waiting:
@@ -156,7 +158,7 @@ class Runner:
             if session.reply_mode == "skip-next":
                 session.reply_mode = "skip"
             try:
-                reply = execute(session, argv, now)
+                reply = core.execute(session, argv, now)
             except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail_within(connection, out, error)
                 return
@@ -279,10 +281,10 @@ class Runner:
                 return
             if core.outbox:
                 _append(self.delivery.send_outbox(session), session, out)
-        connection.at = at
-        if at == len(commands):
-            connection.commands = []
-            connection.at = 0
+        if at < len(commands):
+            connection.commands, connection.at = commands, at
+        elif connection.commands:
+            connection.commands, connection.at = [], 0
         delivery = self.delivery
         if core.changes.effects:
             delivery.flush_effects()

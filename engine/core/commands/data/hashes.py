@@ -55,9 +55,9 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
-    limits, put, new = ctx.hash_limits, fields.put, 0
+    limits, new = ctx.hash_limits, 0
     for at in range(0, len(pairs), 2):
-        new += put(pairs[at], pairs[at + 1], limits)
+        new += fields.put(pairs[at], pairs[at + 1], limits)
     ctx.db.changed(key, "h", event, len(pairs) // 2)
     if ctx.changes.recording:
         ctx.effect(b"HSET", key, *pairs)

@@ -48,9 +48,9 @@ def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) 
         members = Members()
         members.expect(len(words), limits)
         ctx.db.add(key, members, changes=0)
-    put, new = members.put, 0
+    new = 0
     for word in words:
-        new += put(word, limits)
+        new += members.put(word, limits)
     if new:
         ctx.db.changed(key, "s", b"sadd", new)
     return new

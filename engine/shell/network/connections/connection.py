@@ -65,7 +65,7 @@ class CommandRunner(Protocol):
     def closed(self, connection: Connection) -> None:
         """Remove a closed connection."""
 
-    def run(self, connection: Connection) -> None:
+    def run(self, connection: Connection, commands: list[list[bytes]], first: int = 0) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
@@ -246,9 +246,7 @@ class Connection(asyncio.Protocol):
         while True:
             commands = parser.parse(data)
             if commands:
-                self.commands = commands
-                self.at = 0
-                self.runner.run(self)
+                self.runner.run(self, commands)
                 parser.trusted = self.session.authenticated
             if parser.at_boundary and parser.error is None:
                 return
@@ -280,11 +278,10 @@ class Connection(asyncio.Protocol):
                 at = next_start(data)
                 if not at:
                     break
-                self.commands, data = parser.parse(data[:at]), data[at:]
+                commands, data = parser.parse(data[:at]), data[at:]
             else:
-                self.commands, data = parser.finish(data)
-            self.at = 0
-            self.runner.run(self)
+                commands, data = parser.finish(data)
+            self.runner.run(self, commands)
             if self.stopped or self.transport.is_closing():
                 break
         return data
@@ -307,7 +304,7 @@ class Connection(asyncio.Protocol):
             if self.pieces is not None:
                 self.send_piece()
             elif self.at < len(self.commands):
-                self.runner.run(self)
+                self.runner.run(self, self.commands, self.at)
                 self.parser.trusted = self.session.authenticated
             elif self.parser.error is not None:
                 self.fail(self.parser.error)

@@ -96,7 +96,7 @@ class ReplyBatch:
         connection.held += parts
         connection.held_size += size
         if connection.held_size > _MOST_BYTES and not self.is_held:
-            self._release(connection)
+            _release(connection)
         elif not self._end_due:
             self._await_end()
 
@@ -110,7 +110,7 @@ class ReplyBatch:
         if self.is_held:
             self._closing.add(connection)
         else:
-            self._release(connection)
+            _release(connection)
             connection.transport.close()
 
     def drop(self, connection: Held) -> None:
@@ -118,13 +118,6 @@ class ReplyBatch:
         self._served.discard(connection)
         self._closing.discard(connection)
         self._held.pop(connection, None)
-
-    @staticmethod
-    def _release(connection: Held) -> None:
-        parts, size = connection.held, connection.held_size
-        connection.held, connection.held_size = [], 0
-        if parts and not connection.transport.is_closing():
-            connection.write(parts, size)
 
     def end_iteration(self) -> None:
         """If the batch is held, write the iteration's effects to the log first. Then send the held replies, or close
@@ -141,8 +134,16 @@ class ReplyBatch:
             self._count_clients()
         for connection in held:
             if safe:
-                self._release(connection)
+                _release(connection)
             else:
                 connection.transport.abort()
         for connection in closing:
             connection.transport.close()
+
+
+def _release(connection: Held) -> None:
+    """Send the waiting bytes of a connection."""
+    parts, size = connection.held, connection.held_size
+    connection.held, connection.held_size = [], 0
+    if parts and not connection.transport.is_closing():
+        connection.write(parts, size)

@@ -96,9 +96,8 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
     members.expect(hint, limits)
     added = updated = 0
     if when is _UNCONDITIONAL:
-        put = members.put
         for score, member in pairs:
-            is_new = put(member, score, limits)
+            is_new = members.put(member, score, limits)
             if is_new:
                 added += 1
             elif is_new is not None:
