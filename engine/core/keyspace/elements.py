@@ -66,6 +66,15 @@ class Elements(dict[bytes, V]):
             return list(self)
         return self.names.drawn(count, pick)
 
+    def draws(self, count: int, pick: Callable[[int], int]) -> Iterator[bytes]:
+        """Yield the names that ``drawn`` returns, in steps between which other names may be drawn."""
+        if count < 0:
+            return (self.names.draw_one(pick) for _ in range(-count))
+        if count >= len(self):
+            return iter(self)
+        # A copy, because other draws may move names of the index.
+        return map(list(self).__getitem__, drawn_positions(len(self), count, pick))
+
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
         """Return the internal tables, so that the caller can free them in pieces."""
         return [self] if self._names is None else [self, *self._names.tables()]
@@ -122,20 +131,20 @@ def drawn_positions(size: int, count: int, pick: Callable[[int], int]) -> Iterat
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
     """Yield the words in lists.
 
-    ``others`` is the number of other values in which the caller looks up each word. The lists are shorter accordingly.
+    ``others`` is the number of look-ups that a word needs in addition to one. The lists are shorter accordingly.
     """
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part
 
 
-def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
+def gathered(elements: E, words: Callable[[E], Iterator[T]], others: int = 0) -> Generator[None, None, list[list[T]]]:
     """Collect the result of ``words`` in steps; return it as lists of words, the last list first.
 
     The result shows the value at one moment: if the value changes before the last step, all words are collected again
-    at once. The value is not freed in pieces between this call and the last step.
+    at once. The value is not freed in pieces between this call and the last step. ``others``: see ``in_parts``.
     """
-    return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
+    return _reversed(gathered_from([elements], lambda: in_parts(words(elements), others)))
 
 
 def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None, list[T]]:

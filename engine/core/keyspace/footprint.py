@@ -8,13 +8,13 @@ a stream) are estimated from samples. Objects shared by several values (interned
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import methodcaller
 from typing import Any, TypeVar
 
+from engine.core.keyspace.elements import Elements, in_parts
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
@@ -41,6 +41,8 @@ _GROUPS = 50
 _MEMBERS = 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]
+#: A value with elements: a hash, a set, a sorted set or a list.
+Collection = Elements[Any] | deque[bytes]
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
@@ -48,25 +50,41 @@ def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
 
     A long value is estimated from ``samples`` elements; all elements are measured if ``samples`` is 0.
     """
-    return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
+    return _of_name(key, expires=expires) + of_value(value, samples)
+
+
+def _of_name(key: bytes, *, expires: bool) -> int:
+    return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0)
+
+
+def of_key_in_parts(key: bytes, value: Collection, *, expires: bool) -> Iterator[int]:
+    """Yield numbers whose sum is the result of ``of_key``, each from a few thousand elements."""
+    yield _of_name(key, expires=expires) + _of_tables(value)
+    yield from map(sum, in_parts(_sizes(value)))
 
 
 def of_value(value: Any, samples: int = 0) -> int:
     """Return the size of a value in bytes. ``samples``: see ``of_key``."""
     if isinstance(value, Stream):
         return of_stream(value, samples)
-    if isinstance(value, Hash):
-        of_deadlines = sum(map(_size_of, value.tables()[1:])) if value.deadlines else 0
-        return (
-            of_deadlines
-            + _size_of(value)
-            + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
-        )
-    if isinstance(value, SortedSet):
-        return _size_of(value) + _sampled((_PER_SCORE + _size_of(member) for member in value), len(value), samples)
-    if isinstance(value, Members | deque):
-        return _size_of(value) + _sampled(map(_size_of, value), len(value), samples)
+    if isinstance(value, Elements | deque):
+        return _of_tables(value) + _sampled(_sizes(value), len(value), samples)
     return _size_of(value)
+
+
+def _of_tables(value: Collection) -> int:
+    """Return the size of a value without its elements."""
+    of_deadlines = sum(map(_size_of, value.tables()[1:])) if isinstance(value, Hash) and value.deadlines else 0
+    return _size_of(value) + of_deadlines
+
+
+def _sizes(value: Collection) -> Iterator[int]:
+    """Yield the size of each element of a value."""
+    if isinstance(value, Hash):
+        return (_size_of(field) + _size_of(word) for field, word in value.items())
+    if isinstance(value, SortedSet):
+        return (_PER_SCORE + _size_of(member) for member in value)
+    return map(_size_of, value)
 
 
 def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:

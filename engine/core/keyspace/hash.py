@@ -161,6 +161,11 @@ class LiveFields:
         live = Elements[None](dict.fromkeys(self))
         return live.drawn(count, pick) if live else []
 
+    def draws(self, count: int, pick: Callable[[int], int]) -> Iterator[bytes]:
+        """Yield names as ``Elements.draws`` does."""
+        live = Elements[None](dict.fromkeys(self))
+        return live.draws(count, pick) if live else iter(())
+
 
 #: A hash as seen by read-only commands.
 Fields = Hash | LiveFields

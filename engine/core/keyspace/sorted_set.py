@@ -143,9 +143,9 @@ class SortedSet(Elements[float]):
         """Return the number of members with this score or a lower score."""
         return len(self) if score == math.inf else self.below(math.nextafter(score, math.inf))
 
-    def drawn_pairs(self, count: int, pick: Callable[[int], int]) -> list[Pair]:
-        """Draw pairs as ``drawn`` draws members. There must be more than ``count`` members."""
-        return list(map(self.order.__getitem__, drawn_positions(len(self), count, pick)))
+    def draws_of_pairs(self, count: int, pick: Callable[[int], int]) -> Iterator[Pair]:
+        """Draw pairs as ``draws`` draws members. There must be more than ``count`` members."""
+        return map(self.order.__getitem__, drawn_positions(len(self), count, pick))
 
     def shown(self) -> list[tuple[bytes, float]]:
         """Return members with their scores in the order in which clients see them."""

@@ -7,14 +7,16 @@ log then receives an HDEL.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import TIME_SYNTAX, TIMES, is_past
-from engine.core.commands.data.hashes import hash_at, put_fields, read_hash
+from engine.core.commands.data.hashes import fields_in_pages, hash_at, put_fields, read_hash
+from engine.core.commands.data.long_reads import MANY
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Fields, Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply, paged
 from engine.text.messages import data, general
@@ -184,19 +186,23 @@ for _name, _kind in (
 
 
 def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> Reply:
-    fields = read_hash(ctx, argv[1])
-    deadlines = (fields if isinstance(fields, Hash) else fields.fields).deadlines or {}
+    fields, now = read_hash(ctx, argv[1]), ctx.now
+    names = _only_fields(argv)
 
-    def shown(name: bytes) -> int:
-        if name not in fields:
-            return -2
-        deadline = deadlines.get(name)
-        if deadline is None:
-            return -1
-        time = deadline if absolute else max(deadline - ctx.now, 0)
-        return -(-time // 1000) if seconds else time
+    def times(fields: Fields) -> Iterator[int]:
+        deadlines = (fields if isinstance(fields, Hash) else fields.fields).deadlines or {}
+        for name in names:
+            if name not in fields:
+                yield -2
+                continue
+            deadline = deadlines.get(name)
+            if deadline is None:
+                yield -1
+                continue
+            time = deadline if absolute else max(deadline - now, 0)
+            yield -(-time // 1000) if seconds else time
 
-    return paged(list(map(shown, _only_fields(argv))))
+    return list(times(fields)) if len(names) <= MANY else fields_in_pages(ctx, argv, list, fields, times)
 
 
 for _name, _kind in (

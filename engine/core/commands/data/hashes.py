@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.long_reads import MANY, PER_DRAW, in_pages, number_of_draws
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.data.random_counts import parse_draws
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.data.strings.counters import sum_of_floats
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Fields, Hash, LiveFields, live
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply, paged
+from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.text import longdouble
 from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
-
-
-#: Number of fields above which a hash is copied in steps and sent in pages.
-_MANY = 5000
 
 
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
@@ -115,50 +111,49 @@ def hget(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the values of several fields of a hash."""
-    return paged(list(map(read_hash(ctx, argv[1]).get, argv[2:])))
+    fields, names = read_hash(ctx, argv[1]), argv[2:]
+    if len(names) <= MANY:
+        return list(map(fields.get, names))
+    return fields_in_pages(ctx, argv, list, fields, lambda fields: map(fields.get, names))
 
 
 @hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
     fields = read_hash(ctx, argv[1])
-    if len(fields) <= _MANY:
-        return Map(_pairs(fields))
-    return _in_pages(ctx, argv, Map, fields, _pairs)
+    return Map(_pairs(fields)) if len(fields) <= MANY else fields_in_pages(ctx, argv, Map, fields, _pairs)
 
 
 def _pairs(fields: Fields) -> Iterator[bytes]:
     return chain.from_iterable(fields.items())
 
 
-def _in_pages(
-    ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Fields, words: Callable[[Fields], Iterator[bytes]]
+def fields_in_pages(
+    ctx: Context,
+    argv: list[bytes],
+    kind: type[list[Reply]],
+    fields: Fields,
+    words: Callable[[Fields], Iterator[Reply]],
+    others: int = 0,
 ) -> Reply:
-    """Return a long reply with the ``words`` of a hash, in steps and pages."""
+    """Return the words made from the fields of a hash that are not due now, as ``in_pages`` does."""
     now = ctx.now
     whole = fields.fields if isinstance(fields, LiveFields) else fields
-    gathering = gathered(whole, lambda fields: words(live(fields, now)))
-
-    def work() -> Generator[None, None, Reply]:
-        parts = yield from gathering
-        # Each part is freed when it is sent, because freeing all of them at once would block the server.
-        return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
-
-    return ctx.in_steps(argv, work())
+    return in_pages(ctx, argv, kind, whole, lambda fields: words(live(fields, now)), others)
 
 
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, iter)
+    return list(fields) if len(fields) <= MANY else fields_in_pages(ctx, argv, list, fields, iter)
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields.values()) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, _values)
+    return list(fields.values()) if len(fields) <= MANY else fields_in_pages(ctx, argv, list, fields, _values)
 
 
 def _values(fields: Fields) -> Iterator[bytes]:
@@ -248,7 +243,6 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         return [b"0", []]
     pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
     whole = fields.fields if isinstance(fields, LiveFields) else fields
-    following, names = whole.names.walk(cursor, count) if whole.big else (0, list(whole))
 
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
@@ -257,7 +251,9 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 
-    return scan_reply(ctx, argv, following, names, found)
+    if whole.big:
+        return scan_reply(ctx, argv, cursor, count, whole.names.walk, found)
+    return [b"0", found(list(whole))]
 
 
 # -- random ---------------------------------------------------------------------------------------------------------
@@ -273,8 +269,23 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
         return fields.names.draw_one(ctx.changes.pick) if fields else None
     count, with_values = parse_draws(argv, b"WITHVALUES")
     fields = read_hash(ctx, argv[1])
+    if fields and number_of_draws(count, len(fields)) > MANY:
+        return _many_random(ctx, argv, fields, count, with_values=with_values)
     names = fields.drawn(count, ctx.changes.pick) if fields else []
     if not with_values:
-        return paged(names)
+        return names
     pairs: list[Reply] = [[name, fields[name]] for name in names]
-    return paged(pairs if ctx.resp3 else [word for pair in pairs for word in pair])
+    return pairs if ctx.resp3 else [word for pair in pairs for word in pair]
+
+
+def _many_random(ctx: Context, argv: list[bytes], fields: Fields, count: int, *, with_values: bool) -> Reply:
+    pick, in_pairs = ctx.changes.pick, ctx.resp3
+
+    def words(fields: Fields) -> Iterator[Reply]:
+        names = fields.draws(count, pick)
+        if not with_values:
+            return names
+        pairs = ([name, fields[name]] for name in names)
+        return pairs if in_pairs else chain.from_iterable(pairs)
+
+    return fields_in_pages(ctx, argv, list, fields, words, PER_DRAW)

@@ -64,18 +64,28 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
 
 
 def scan_reply(
-    ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
+    ctx: Context,
+    argv: list[bytes],
+    cursor: int,
+    count: int,
+    walk: Callable[[int, int], tuple[int, list[bytes]]],
+    found: Callable[[list[bytes]], list[Reply]],
 ) -> Reply:
-    """Return a scan's reply (next cursor, results of ``found`` for ``names``), in steps if there are many names."""
-    if len(names) <= _NAMES_PER_STEP:
+    """Return a scan's reply (next cursor, results of ``found`` for the names), in steps if there are many names.
+
+    ``walk`` is a method like ``Names.walk``. Between the steps, names may change as between the calls of an iteration.
+    """
+    following, names = walk(cursor, min(count, _NAMES_PER_STEP))
+    if not following or count <= _NAMES_PER_STEP:
         return [b"%d" % following, found(names)]
 
     def work() -> Generator[None, None, Reply]:
-        elements: list[Reply] = []
-        for at in range(0, len(names), _NAMES_PER_STEP):
-            elements += found(names[at : at + _NAMES_PER_STEP])
+        elements, position, left = found(names), following, count
+        while position and (left := left - _NAMES_PER_STEP) > 0:
             yield
-        return holding([b"%d" % following, paged(elements)])
+            position, more = walk(position, min(left, _NAMES_PER_STEP))
+            elements += found(more)
+        return holding([b"%d" % position, paged(elements)])
 
     return ctx.in_steps(argv, work())
 
@@ -91,9 +101,6 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over the keys in steps; all keys that exist during the whole iteration are returned."""
     cursor = parse_cursor(argv[1])
     pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
-    following, keys = ctx.db.scan(cursor, count)
-    if pattern == b"*" and kind is None:
-        return holding([b"%d" % following, paged(keys)])
     db = ctx.db
 
     def found(keys: list[bytes]) -> list[Reply]:
@@ -102,4 +109,4 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         # With TYPE, skip keys that other commands have removed between the steps.
         return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
-    return scan_reply(ctx, argv, following, keys, found)
+    return scan_reply(ctx, argv, cursor, count, db.scan, found)

@@ -12,8 +12,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.long_reads import MANY
 from engine.core.commands.data.mutations import put_result
-from engine.core.commands.data.sets import MANY, read_set
+from engine.core.commands.data.sets import read_set
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import distinct, gathered_from, in_parts
 from engine.core.keyspace.members import Members

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.long_reads import MANY, PER_DRAW, in_pages, number_of_draws
 from engine.core.commands.data.mutations import changed, delete_whole
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.families import set_command
-from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.members import Members
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
-from engine.core.protocol.replies import CommandError, Pages, Reply, Set, paged
+from engine.core.protocol.replies import CommandError, Reply, Set, paged
 from engine.core.table.registry import Keys
 from engine.text.globs import matcher
 from engine.text.messages import data, general
@@ -19,8 +19,6 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of members above which a set is read in steps and sent in pages.
-MANY = 5000
 #: Maximum members popped per step.
 _AT_ONCE = 1000
 #: Maximum number of members that SRANDMEMBER draws with repetition.
@@ -114,27 +112,20 @@ def sismember(ctx: Context, argv: list[bytes]) -> Reply:
 @set_command("smismember key member [member ...]", "readonly fast", since="6.2.0", complexity="O(members)")
 def smismember(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns, for each given member, whether it is in a set."""
-    members = read_set(ctx, argv[1])
-    return paged([int(word in members) for word in argv[2:]])
+    members, words = read_set(ctx, argv[1]), argv[2:]
+    if len(words) <= MANY:
+        return [int(word in members) for word in words]
+    return in_pages(ctx, argv, list, members, lambda members: (int(word in members) for word in words))
 
 
 @set_command("smembers key", "readonly", complexity="O(size)")
 def smembers(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all members of a set."""
-    members = read_set(ctx, argv[1])
-    return Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
+    return _all(ctx, argv, read_set(ctx, argv[1]))
 
 
-def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
-    """Return all members as a long reply."""
-    gathering = gathered(members, iter)
-
-    def work() -> Generator[None, None, Reply]:
-        parts = yield from gathering
-        # Each part is freed when it is sent, because freeing all of them at once would block the server.
-        return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
-
-    return ctx.in_steps(argv, work())
+def _all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
+    return Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, Set, members, iter)
 
 
 @set_command(
@@ -149,14 +140,15 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
     pattern, count, _, names_only = parse_scan_options(Args(argv, 3), of_fields=True)
     if names_only:
         raise CommandError(data.NOVALUES_OF_KEYS)
-    following, words = members.names.walk(cursor, count) if members.is_table else (0, members.shown())
 
     def found(words: list[bytes]) -> list[Reply]:
         matching = words if pattern == b"*" else filter(matcher(pattern), words)
         # Skip members that other commands have removed between the steps.
         return [word for word in matching if word in members]
 
-    return scan_reply(ctx, argv, following, words, found)
+    if members.is_table:
+        return scan_reply(ctx, argv, cursor, count, members.names.walk, found)
+    return [b"0", found(members.shown())]
 
 
 # -- random -----------------------------------------------------------------------------------------------------------
@@ -207,7 +199,7 @@ def _pop(ctx: Context, key: bytes, members: Members, count: int) -> list[bytes]:
 def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
     """Remove and return the whole set."""
     key = argv[1]
-    reply = Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
+    reply = _all(ctx, argv, members)
     delete_whole(ctx, "s", b"spop", key, members)
     return reply
 
@@ -227,4 +219,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
         # Redis has no such limit, and builds replies regardless of memory and time.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     members = read_set(ctx, argv[1])
-    return paged(members.drawn(count, ctx.changes.pick)) if members else []
+    pick = ctx.changes.pick
+    if members and number_of_draws(count, len(members)) > MANY:
+        return in_pages(ctx, argv, list, members, lambda members: members.draws(count, pick), PER_DRAW)
+    return members.drawn(count, pick) if members else []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from engine.core.clients.description import memory_of
 from engine.core.keyspace import footprint
+from engine.core.keyspace.elements import Elements, gathered_from
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Default number of sampled elements.
 _SAMPLES = 5
+#: If all elements are measured, more than this number are measured in steps.
+_MANY = 5000
 
 memory_subcommand = container("memory", "Commands that inspect memory.", group="server", since="4.0.0")
 
@@ -41,7 +46,17 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.peek(key)
     if value is None:
         return None
-    return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
+    expires = ctx.db.deadline(key) is not None
+    if samples or not isinstance(value, Elements | deque) or len(value) <= _MANY:
+        return footprint.of_key(key, value, expires=expires, samples=samples)
+    # A list, unlike other values, may not change between the steps.
+    sources, measured = ([], value.copy()) if isinstance(value, deque) else ([value], value)
+    gathering = gathered_from(sources, lambda: footprint.of_key_in_parts(key, measured, expires=expires))
+
+    def work() -> Generator[None, None, Reply]:
+        return sum((yield from gathering))
+
+    return ctx.in_steps(argv, work())
 
 
 @memory_subcommand("stats", complexity="O(connections)")

@@ -49,7 +49,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
         (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
-        (hashes, {"_MANY": 20}),
+        (hashes, {"MANY": 20}),
         (elements, {"_PART": 10, "_PARTS": 1}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
@@ -127,7 +127,6 @@ COMMANDS = [
     "LRANGE l 3 -1",
     "LRANGE l 28 -1",
     "KEYS *",
-    "SCAN 0 COUNT 1000",
     "HRANDFIELD h 40",
     "LPOP l 45",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),

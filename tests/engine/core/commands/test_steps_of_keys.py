@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import hiredis
 import pytest
 
-from engine.core.commands.data import dump, hashes, keys, scan, sort
+from engine.core.commands.data import dump, hash_expiry, hashes, keys, scan, sort
+from engine.core.commands.server import memory
 from engine.core.formats.rdb import value_writer
 from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes, elements
@@ -79,10 +82,12 @@ def test_the_checksum_of_a_long_element_runs_in_steps(small_payloads, command, k
 def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that a few fields, keys and elements run in small steps."""
     limits: list[tuple[Any, dict[str, int]]] = [
-        (hashes, {"_MANY": 20}),
-        (elements, {"_PART": 6, "_PARTS": 1}),
+        (hashes, {"MANY": 20}),
+        (hash_expiry, {"MANY": 20}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (scan, {"_NAMES_PER_STEP": 6}),
+        (memory, {"_MANY": 20}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
         (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
     ]
@@ -93,7 +98,17 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: A hash that has ever had a long value is scanned in the order of Redis's large hashes.
 GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
-SLOW_READS = ["HGETALL h", "HKEYS h", "HVALS h", "DUMP h"]
+_FIELDS = " ".join(f"field-{number}" for number in range(60))
+SLOW_READS = [
+    "HGETALL h",
+    "HKEYS h",
+    "HVALS h",
+    "DUMP h",
+    f"HMGET h {_FIELDS}",
+    f"HPTTL h FIELDS 60 {_FIELDS}",
+    "HRANDFIELD h 90 WITHVALUES",
+    "MEMORY USAGE h SAMPLES 0",
+]
 #: Commands that change a hash of 50 fields while it is read, and whether the reply shows their change.
 DISTURBANCES = [
     ("HSET h field-3 changed", True),
@@ -152,6 +167,50 @@ def test_a_deleted_hash_is_kept_while_it_is_read(monkeypatch, small_hashes, comm
     assert encoded(reply) == expected
 
 
+@pytest.mark.parametrize("count", [25, 60, -90])
+def test_random_fields_are_drawn_in_steps(small_hashes, count):
+    """HRANDFIELD of many draws fields of one moment, distinct ones for a positive count, whatever others draw."""
+    side = Side()
+    side.core.changes.pick = Random(7).randrange
+    side.run(GROW)
+    # With the index of names that HSCAN makes, the positions of these names are filled by draws.
+    side.run("HSET h " + " ".join(f"field-{number} {number}" for number in range(50, 100)))
+    side.run("HSCAN h 0; HDEL h " + " ".join(f"field-{number}" for number in range(20, 30)))
+    live = {b"field-%d" % number for number in (*range(20), *range(30, 100))}
+    side.core.allow_steps()
+    for change in ("PING", "HRANDFIELD h;" * 40 + "PING", "HDEL h field-1 field-2"):
+        steps = side.run(f"HRANDFIELD h {count}")
+        assert type(steps) is Steps
+        reply, _ = finished(side, steps, {1: change})
+        if change.startswith("HDEL"):
+            live -= {b"field-1", b"field-2"}
+        drawn = decoded(reply)
+        assert len(drawn) == abs(count)
+        assert live.issuperset(drawn)
+        assert len(set(drawn)) == count or count < 0
+
+
+def decoded(reply: Any) -> Any:
+    """Return a reply as a client receives it."""
+    reader = hiredis.Reader()
+    reader.feed(encoded(reply))
+    return reader.gets()
+
+
+@pytest.mark.parametrize("kind", ["RPUSH k", "SADD k", "ZADD k"])
+def test_memory_of_all_elements_is_measured_in_steps(monkeypatch, small_hashes, kind):
+    """MEMORY USAGE measures all elements of a long value at one moment."""
+    side = Side()
+    words = [f"{number} element-{number}" if kind.startswith("Z") else f"element-{number}" for number in range(400)]
+    side.run(f"{kind} {' '.join(words)}")
+    expected = side.run("MEMORY USAGE k SAMPLES 400")
+    monkeypatch.setattr(memory, "_MANY", 20)
+    side.core.allow_steps()
+    reply, count = finished(side, side.run("MEMORY USAGE k SAMPLES 0"), {3: "DEL k"})
+    assert count > 10
+    assert reply == expected
+
+
 def test_dump_of_a_long_list_runs_in_steps(small_hashes):
     """DUMP of a long list returns its value at the start, even if the list is changed and deleted between steps."""
     side = Side()
@@ -182,6 +241,7 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
         ("KEYS key-*", 50),
         ("SCAN 0 COUNT 1000 MATCH key-*", 50),
         ("SCAN 0 COUNT 1000 TYPE string", 50),
+        ("SCAN 0 COUNT 1000", 54),
         ("HSCAN h 0 COUNT 1000 MATCH field-1*", 22),
         ("HSCAN h 0 COUNT 1000 NOVALUES", 50),
     ],

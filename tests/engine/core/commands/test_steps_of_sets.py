@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import hiredis
 import pytest
 
-from engine.core.commands.data import dump, set_algebra, sets
+from engine.core.commands.data import dump, long_reads, set_algebra, sets
 from engine.core.commands.data.sorted_sets import algebra, members, pops, ranges, results
 from engine.core.keyspace import elements, sorted_set
 from engine.core.keyspace.members import Members
@@ -40,6 +41,8 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     "command",
     [
         "SMEMBERS x",
+        "SRANDMEMBER x 90",
+        "SMISMEMBER x " + " ".join(f"member-{number}" for number in range(60)),
         "SINTER x y",
         "SUNION x y z",
         "SUNION x y z none x y",
@@ -132,13 +135,14 @@ class _Empty(Side):
 def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     """Return a core with two sorted sets of 50 members, 25 of them common, and a set; they are large from 20 on."""
     limits: list[tuple[Any, dict[str, int]]] = [
-        (members, {"AT_ONCE": 10}),
+        (long_reads, {"MANY": 20}),
+        (members, {"AT_ONCE": 10, "_PER_DRAW": 2}),
         (pops, {"AT_ONCE": 10}),
         (ranges, {"AT_ONCE": 10, "MANY": 20, "_PART": 6}),
         (algebra, {"MANY": 20, "_COPIED": 6, "_LOOKUPS_PER_STEP": 6}),
         (results, {"_LOGGED": 7}),
         (sorted_set, {"_SORTED_AT_ONCE": 8}),
-        (elements, {"_PARTS": 1}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
     ]
     for module, numbers in limits:
@@ -160,6 +164,7 @@ _SORTED_SET_READS = [
     "ZRANGE x 9 2 BYSCORE REV",
     "ZRANGEBYLEX x - +",
     "ZRANDMEMBER x 99 WITHSCORES",
+    "ZMSCORE x " + " ".join(f"member-{number}" for number in range(60)),
     "DUMP x",
     "ZUNION 3 x y z WITHSCORES",
     "ZINTER 2 x y WEIGHTS 2 3",
@@ -207,6 +212,25 @@ def test_a_command_on_large_sorted_sets_sees_one_moment(small_sorted_sets, comma
     if "STORE" in command:
         assert state(side.core).get(0, {}).get(command.split()[1].encode()) in [stored for _, stored in expected]
     check_replay(side.core, NOW_US)
+
+
+@pytest.mark.parametrize("count", [30, -90])
+def test_random_members_are_drawn_in_steps(small_sorted_sets, count):
+    """ZRANDMEMBER of many draws members of one moment with their scores, distinct ones for a positive count."""
+    side = small_sorted_sets
+    side.core.changes.pick = Random(7).randrange
+    for change in ("PING", "ZREM x member-1 member-2"):
+        steps = side.run(f"ZRANDMEMBER x {count} WITHSCORES")
+        assert type(steps) is Steps
+        reply, _ = finished(side, steps, {2: change})
+        reader = hiredis.Reader()
+        reader.feed(encoded(reply))
+        words = reader.gets()
+        drawn = list(zip(words[::2], words[1::2], strict=True))
+        scores = dict(side.core.databases[0].get(b"x"))
+        assert [float(score) for _, score in drawn] == [scores[member] for member, _ in drawn]
+        assert len(drawn) == abs(count)
+        assert len(set(drawn)) == count or count < 0
 
 
 @pytest.mark.parametrize(

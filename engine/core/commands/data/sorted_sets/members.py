@@ -10,22 +10,27 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data import long_reads
 from engine.core.commands.data.mutations import changed
 from engine.core.commands.data.random_counts import parse_draws
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
-from engine.core.commands.data.sorted_sets.ranges import in_pages
+from engine.core.commands.data.sorted_sets.ranges import in_pages, pages_of
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
+from engine.core.keyspace.elements import gathered_from, in_parts
 from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
 from engine.text import doubles
 from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
+
+#: Number of look-ups that take as long as a random draw.
+_PER_DRAW = 9
 
 # -- adding -----------------------------------------------------------------------------------------------------------
 
@@ -253,7 +258,10 @@ def zscore(ctx: Context, argv: list[bytes]) -> Reply:
 @sorted_set_command("zmscore key member [member ...]", "readonly fast", since="6.2.0", complexity="O(members)")
 def zmscore(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the scores of several members of a sorted set."""
-    return paged(list(map(read_sorted_set(ctx, argv[1]).get, argv[2:])))
+    members, names = read_sorted_set(ctx, argv[1]), argv[2:]
+    if len(names) <= long_reads.MANY:
+        return list(map(members.get, names))
+    return long_reads.in_pages(ctx, argv, list, members, lambda members: map(members.get, names))
 
 
 def _rank(ctx: Context, argv: list[bytes], *, reverse: bool) -> Reply:
@@ -295,10 +303,7 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
     pattern, count, _, names_only = parse_scan_options(Args(argv, 3), of_fields=True)
     if names_only:
         raise CommandError(data.NOVALUES_OF_KEYS)
-    if members.big:
-        following, names = members.names.walk(cursor, count)
-    else:
-        following, names = 0, [member for member, _ in members.shown()]
+
     # Redis formats the scores of large sorted sets differently in ZSCAN.
     text = doubles.long_text if members.big else doubles.text
 
@@ -307,7 +312,9 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
         # Skip members that other commands have removed between the steps.
         return [word for name in matching if name in members for word in (name, text(members[name]))]
 
-    return scan_reply(ctx, argv, following, names, found)
+    if members.big:
+        return scan_reply(ctx, argv, cursor, count, members.names.walk, found)
+    return [b"0", found([member for member, _ in members.shown()])]
 
 
 def _all(members: SortedSet) -> tuple[int, int]:
@@ -329,5 +336,12 @@ def zrandmember(ctx: Context, argv: list[bytes]) -> Reply:
         return []
     if count >= len(members):
         return in_pages(ctx, argv, members, _all, reverse=True, with_scores=with_scores)
-    pairs = members.drawn_pairs(count, pick)
-    return paged(shown(pairs, with_scores=with_scores, in_pairs=ctx.resp3))
+    in_pairs = ctx.resp3
+    if abs(count) <= AT_ONCE:
+        return shown(members.draws_of_pairs(count, pick), with_scores=with_scores, in_pairs=in_pairs)
+    gathering = gathered_from([members], lambda: in_parts(members.draws_of_pairs(count, pick), _PER_DRAW))
+
+    def work() -> Generator[None, None, Reply]:
+        return pages_of((yield from gathering), with_scores=with_scores, in_pairs=in_pairs)
+
+    return ctx.in_steps(argv, work())
