@@ -144,7 +144,7 @@ class Segment:
     @property
     def live(self) -> int:
         """The number of live entries."""
-        return len(self) - self.start - self.dead_count
+        return len(self.body) - self.start - self.dead_count
 
     @property
     def full(self) -> bool:
