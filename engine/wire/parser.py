@@ -59,7 +59,12 @@ _PARSED_MAX = 256
 _SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
-_AGGREGATE = re.compile(rb"[%~>|][^\r]")
+#: What hiredis accepts as the header of an aggregate other than an array. (Each pattern begins with a fixed character,
+#: which is found fast.)
+_AGGREGATES = [re.compile(rb"%b-?[0-9]+\r\n" % re.escape(mark)) for mark in (b">", b"~", b"%", b"|")]
+#: What hiredis accepts as a simple string (from its last plus sign), as the header of a verbatim string, and as a big
+#: number.
+_DISGUISED = [re.compile(pattern) for pattern in (rb"\+[^\r\n+]*\r\n", rb"=[0-9]+\r\n", rb"\(-?[0-9]*\r\n")]
 _NOTHING: Any = object()
 #: Fed to hiredis after a buffer. It is returned as an empty array if and only if the buffer ended with a complete
 #: value.
@@ -340,8 +345,8 @@ class RequestParser:
 
         * ``join`` raises if an element is not bytes, or a value is not a list; ``all`` finds empty values.
         * Other aggregates, which become lists too, begin with one of ``% ~ > |`` and a number.
-        * Other types that become bytes begin with ``+``, ``=`` or ``(``. If these bytes occur anywhere, the commands
-          are encoded again, and must give the same bytes.
+        * Other types that become bytes begin with ``+``, ``=`` or ``(``. If such a value seems to occur anywhere, the
+          commands are encoded again, and must give the same bytes.
 
         hiredis itself refuses numbers that are not canonical and headers that end in anything but \r\n. Arrays of
         10,000 words or more are not passed to hiredis, because it allocates all elements when it reads the header.
@@ -350,7 +355,7 @@ class RequestParser:
             return start
         # The operands are integers: with these, ``in`` is eight times as fast as with bytes.
         aggregates = _GREATER in data or _TILDE in data or _PERCENT in data or _BAR in data
-        if aggregates and _AGGREGATE.search(data, start) is not None:
+        if aggregates and _has_any(_AGGREGATES, data, start):
             return start
         end = len(data)
         if end - start > _LONG:
@@ -372,10 +377,19 @@ class RequestParser:
             return start
         if not all(found):
             return start
-        if (_PLUS in data or _EQUALS in data or _PARENTHESIS in data) and _encoded(found) != data[start:end]:
+        others = _PLUS in data or _EQUALS in data or _PARENTHESIS in data
+        if others and _has_any(_DISGUISED, data, start) and _encoded(found) != data[start:end]:
             return start
         commands += found
         return end
+
+
+def _has_any(patterns: list[re.Pattern[bytes]], data: bytes, start: int) -> bool:
+    """Return whether ``data`` matches one of the patterns anywhere from ``start`` on."""
+    for pattern in patterns:  # noqa: SIM110 - a generator would cost more than most searches
+        if pattern.search(data, start) is not None:
+            return True
+    return False
 
 
 def _cache(data: bytes, argv: list[bytes]) -> None:
