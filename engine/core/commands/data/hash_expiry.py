@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.data.expiry import TIME_SYNTAX, TIMES, is_past
 from engine.core.commands.data.hashes import fields_in_pages, hash_at, put_fields, read_hash
 from engine.core.commands.data.long_reads import MANY
+from engine.core.commands.data.many_words import listed
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Fields, Hash
@@ -135,15 +136,21 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     if len(conditions) > 1:
         raise CommandError(data.FIELD_CONDITIONS)
     condition = next(iter(conditions), b"")
+    return listed(ctx, argv, names, lambda names: _expire_fields(ctx, key, names, deadline, condition))
+
+
+def _expire_fields(ctx: Context, key: bytes, names: list[bytes], deadline: int, condition: bytes) -> list[Reply]:
+    """Set the deadline of fields that exist and satisfy the condition; return a result for each name."""
     fields = hash_at(ctx, key, names)
     if fields is None:
         return [-2] * len(names)
     goes = is_past(ctx, deadline)
+    replies: list[Reply]
     if not (goes or condition):
         found = [name for name in names if name in fields]
         replies = [1] * len(names) if len(found) == len(names) else [1 if name in fields else -2 for name in names]
         _set_deadlines(ctx, key, fields, list(dict.fromkeys(found)), deadline)
-        return paged(replies)
+        return replies
     chosen: dict[bytes, None] = {}
     replies = []
     for name in names:
@@ -157,7 +164,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
         else:
             replies.append(0)
     _set_deadlines(ctx, key, fields, list(chosen), deadline)
-    return paged(replies)
+    return replies
 
 
 def _holds(condition: bytes, current: int | None, deadline: int) -> bool:
@@ -225,21 +232,25 @@ for _name, _kind in (
 @hash_command(f"hpersist key {_FIELDS}", "write fast", since="7.4.0", complexity="O(fields)")
 def hpersist(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes the expiry of fields of a hash."""
-    ctx.db.typed(argv[1], Hash)
-    names = _only_fields(argv)
-    fields = hash_at(ctx, argv[1], names)
+    key = argv[1]
+    ctx.db.typed(key, Hash)
+    return listed(ctx, argv, _only_fields(argv), lambda names: _persist_fields(ctx, key, names))
+
+
+def _persist_fields(ctx: Context, key: bytes, names: list[bytes]) -> list[Reply]:
+    fields = hash_at(ctx, key, names)
     if fields is None:
         return [-2] * len(names)
     deadlines = fields.deadlines or {}
     persisted: dict[bytes, None] = {}
-    replies = []
+    replies: list[Reply] = []
     for name in names:
         expires = name in deadlines and name not in persisted
         if expires:
             persisted[name] = None
         replies.append(1 if expires else -1 if name in fields else -2)
-    _persist(ctx, argv[1], fields, list(persisted))
-    return paged(replies)
+    _persist(ctx, key, fields, list(persisted))
+    return replies
 
 
 # -- HGETEX, HSETEX, HGETDEL ------------------------------------------------------------------------------------------

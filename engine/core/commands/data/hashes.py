@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data import many_words
 from engine.core.commands.data.long_reads import MANY, PER_DRAW, in_pages, number_of_draws
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.data.random_counts import parse_draws
@@ -84,6 +85,8 @@ def _set_fields(ctx: Context, argv: list[bytes]) -> int:
 @hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
+    if len(argv) > many_words.MANY and not len(argv) % 2:
+        return many_words.counted(ctx, argv, 2, hset)
     return _set_fields(ctx, argv)
 
 
@@ -181,6 +184,8 @@ def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes fields of a hash, and returns how many existed."""
+    if len(argv) > many_words.MANY:
+        return many_words.counted(ctx, argv, 2, hdel)
     key, db = argv[1], ctx.db
     fields = hash_at(ctx, key, argv[2:])
     if fields is None:

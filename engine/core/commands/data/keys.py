@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.many_words import counted
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import Database, Value, type_name
 from engine.core.protocol.args import Args, parse_int
@@ -35,23 +36,10 @@ _FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large ta
 @key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity=_DELETING)
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
-    keys = argv[1:]
-    if len(keys) <= _MANY:
-        return _delete(ctx, keys)
-
-    def work() -> Generator[None, None, Reply]:
-        deleted = 0
-        for at in range(0, len(keys), _AT_ONCE):
-            deleted += _delete(ctx, keys[at : at + _AT_ONCE])
-            yield
-        return deleted
-
-    return ctx.in_steps(argv, work())
-
-
-def _delete(ctx: Context, keys: list[bytes]) -> int:
+    if len(argv) > _MANY:
+        return counted(ctx, argv, 1, delete, _AT_ONCE)
     db, changes, deleted = ctx.db, ctx.changes, []
-    for key in keys:
+    for key in argv[1:]:
         if db.delete(key):
             if changes.on_event is not None:
                 changes.notify("g", b"del", key, db.index)

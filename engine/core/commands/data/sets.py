@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data import many_words
 from engine.core.commands.data.long_reads import MANY, PER_DRAW, in_pages, number_of_draws
 from engine.core.commands.data.mutations import changed, delete_whole
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
@@ -57,6 +58,8 @@ def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) 
 @set_command("sadd key member [member ...]", "write denyoom fast", access="RW insert", complexity="O(members)")
 def sadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds members to a set, and returns how many of them are new."""
+    if len(argv) > many_words.MANY:
+        return many_words.counted(ctx, argv, 2, sadd)
     key = argv[1]
     new = _add(ctx, key, ctx.db.typed(key, Members), argv[2:])
     if new and ctx.changes.recording:
@@ -67,6 +70,8 @@ def sadd(ctx: Context, argv: list[bytes]) -> Reply:
 @set_command("srem key member [member ...]", "write fast", access="RW delete", complexity="O(members)")
 def srem(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes members of a set, and returns how many existed."""
+    if len(argv) > many_words.MANY:
+        return many_words.counted(ctx, argv, 2, srem)
     key, members = argv[1], _set(ctx, argv[1])
     if members is None:
         return 0

@@ -8,7 +8,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from engine.core.commands.data import dump, hash_expiry, hashes, keys, scan, sort
+from engine.core.commands.data import dump, hash_expiry, hashes, keys, many_words, scan, sort
 from engine.core.commands.server import memory
 from engine.core.formats.rdb import value_writer
 from engine.core.formats.rdb.streams import stream_writer
@@ -17,7 +17,7 @@ from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
-from tests.harness.replay import NOW_US, check_replay
+from tests.harness.replay import NOW_US, check_replay, state
 
 # -- DUMP and RESTORE -------------------------------------------------------------------------------------------------
 
@@ -232,6 +232,41 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
     assert (reply, count) == (51, 14)
     assert side.run("EXISTS key-0 key-1 key-49 s h") == 1
     assert max(len(argv) for _, argv in side.core.changes.effects[-20:] if argv[0] == b"DEL") == 5
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "HSET h " + _FIELDS.replace("f", "new-f") + " " + _FIELDS,
+        f"HDEL h {_FIELDS}",
+        f"HPEXPIRE h 100000 FIELDS 60 {_FIELDS}",
+        f"HPEXPIRE h 100000 NX FIELDS 120 {_FIELDS} {_FIELDS}",
+        f"HPEXPIREAT h 1 FIELDS 120 {_FIELDS} {_FIELDS}",
+        f"HPERSIST h FIELDS 120 {_FIELDS} {_FIELDS}",
+        f"SADD u {_FIELDS}",
+        f"SREM u {_FIELDS}",
+    ],
+    ids=lambda command: command[:20],
+)
+@pytest.mark.parametrize("meanwhile", ["PING", "HDEL h field-59; SADD u field-59", "DEL h u", "SET h s; SET u s"])
+def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
+    """Each step is logged on its own; without other commands the result equals that of a single run."""
+    sides = whole, side = Side(), Side()
+    for some in sides:
+        some.run("HPEXPIRE h 50000 FIELDS 3 field-5 field-6 field-7; SADD u field-3 field-50 field-51 other")
+    expected = whole.run(command)
+    monkeypatch.setattr(many_words, "MANY", 20)
+    monkeypatch.setattr(many_words, "AT_ONCE", 4)
+    side.core.allow_steps()
+    steps = side.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(side, steps, {2: meanwhile})
+    assert count >= (2 if "SET" in meanwhile else 15)
+    if meanwhile == "PING":
+        assert encoded(reply) == encoded(expected)
+        assert state(side.core) == state(whole.core)
+    assert isinstance(reply, CommandError) == ("SET" in meanwhile)
     check_replay(side.core, NOW_US + 5000)
 
 

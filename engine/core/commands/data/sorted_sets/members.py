@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data import long_reads
+from engine.core.commands.data.many_words import counted
 from engine.core.commands.data.mutations import changed
 from engine.core.commands.data.random_counts import parse_draws
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
@@ -210,34 +211,22 @@ def zincrby(ctx: Context, argv: list[bytes]) -> Reply:
 # -- removing ---------------------------------------------------------------------------------------------------------
 
 
-def _remove(ctx: Context, key: bytes, words: list[bytes]) -> int:
-    members = sorted_set_at(ctx, key)
-    if members is None:
-        return 0
-    removed = [word for word in words if members.remove(word)]
-    if removed:
-        ctx.effect(b"ZREM", key, *removed)
-        changed(ctx, "z", b"zrem", key, members, len(removed))
-    return len(removed)
-
-
 @sorted_set_command(
     "zrem key member [member ...]", "write fast", access="RW delete", complexity="O(members * log(size))"
 )
 def zrem(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes members of a sorted set, and returns how many existed."""
+    if len(argv) > AT_ONCE + 2:
+        return counted(ctx, argv, 2, zrem, AT_ONCE)
     key = argv[1]
-    if len(argv) <= AT_ONCE:
-        return _remove(ctx, key, argv[2:])
-
-    def work() -> Generator[None, None, Reply]:
-        count = 0
-        for at in range(2, len(argv), AT_ONCE):
-            count += _remove(ctx, key, argv[at : at + AT_ONCE])
-            yield
-        return count
-
-    return ctx.in_steps(argv, work())
+    members = sorted_set_at(ctx, key)
+    if members is None:
+        return 0
+    removed = [word for word in argv[2:] if members.remove(word)]
+    if removed:
+        ctx.effect(b"ZREM", key, *removed)
+        changed(ctx, "z", b"zrem", key, members, len(removed))
+    return len(removed)
 
 
 # -- queries ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,51 @@
+"""Commands that process many words of a key, or many keys, in steps.
+
+Each step processes some of the words like a separate command: it looks the key up, counts its changes and records its
+effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import Reply, paged
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Number of words above which a command runs in steps.
+MANY = 5000
+#: Number of words per step; even, so that pairs stay together.
+AT_ONCE = 2000
+
+
+def counted(
+    ctx: Context, argv: list[bytes], first: int, handler: Callable[[Context, list[bytes]], Reply], at_once: int = 0
+) -> Reply:
+    """Run ``handler`` with ``at_once`` of the words from ``first`` on in each step; return the sum of its replies."""
+    size = at_once or AT_ONCE
+
+    def work() -> Generator[None, None, Reply]:
+        count = 0
+        for at in range(first, len(argv), size):
+            count += handler(ctx, argv[:first] + argv[at : at + size])
+            yield
+        return count
+
+    return ctx.in_steps(argv, work())
+
+
+def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: Callable[[list[bytes]], list[Reply]]) -> Reply:
+    """Return the results of ``part`` for all of ``words`` in order, processed in steps if there are many."""
+    if len(words) <= MANY:
+        return part(words)
+
+    def work() -> Generator[None, None, Reply]:
+        results: list[Reply] = []
+        for at in range(0, len(words), AT_ONCE):
+            results += part(words[at : at + AT_ONCE])
+            yield
+        return paged(results)
+
+    return ctx.in_steps(argv, work())
