@@ -135,7 +135,7 @@ def _framed(stem: bytes, texts: list[bytes], tail: bytes, bodies: list[bytes]) -
     return b"".join(pieces)
 
 
-def add_run(ctx: Context, run: XaddRun) -> list[bytes] | None:
+def add_run(ctx: Context, run: XaddRun) -> list[bytes | memoryview] | None:
     """Run the commands together; return the replies, joined into a few buffers.
 
     Returns None, without any change, if the run is declined.
@@ -148,7 +148,7 @@ def add_run(ctx: Context, run: XaddRun) -> list[bytes] | None:
         return None
 
 
-def _add_parts(ctx: Context, run: XaddRun) -> list[bytes]:
+def _add_parts(ctx: Context, run: XaddRun) -> list[bytes | memoryview]:
     """Add the entries of each key at once."""
     trim = _trim_of(run.head) if len(run.head) > 3 else None
     parts = _plan(ctx, run)
@@ -163,7 +163,7 @@ def _add_parts(ctx: Context, run: XaddRun) -> list[bytes]:
     return [b"".join(replies)]
 
 
-def _add_each(ctx: Context, run: XaddRun) -> list[bytes]:
+def _add_each(ctx: Context, run: XaddRun) -> list[bytes | memoryview]:
     """Add the entries one by one, because the average key has fewer than two entries."""
     assert run.keys is not None
     targets = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}

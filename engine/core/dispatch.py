@@ -399,7 +399,7 @@ class Core:
 
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
-    def execute_run(self, session: Session, run: XaddRun, now_us: int) -> list[bytes] | None:
+    def execute_run(self, session: Session, run: XaddRun, now_us: int) -> list[bytes | memoryview] | None:
         """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
         Blocked clients are served after the whole run. Returns None, and runs nothing, if the commands must run one by
@@ -428,7 +428,7 @@ class Core:
             self.blocked.serve()
         return replies
 
-    def _add_run(self, session: Session, run: XaddRun) -> list[bytes] | None:
+    def _add_run(self, session: Session, run: XaddRun) -> list[bytes | memoryview] | None:
         ctx, telemetry = self._ctx, self.telemetry
         ctx.enter(session)
         replies = add_run(ctx, run)

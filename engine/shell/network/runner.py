@@ -356,7 +356,10 @@ class Runner:
             delivery.send_outbox()
         if delivery.after_reply:
             delivery.do_after_reply()
-        delivery.flush(connection, [*replies])
+        if core.changes.effects:
+            delivery.flush_effects()
+        if not delivery.is_over:
+            connection.send(replies)
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:

@@ -402,9 +402,12 @@ class Connection(asyncio.Protocol):
         LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
         self.transport.abort()
 
-    def write(self, parts: Out, size: int) -> None:
-        """Write replies, ``size`` bytes in total, with short buffers joined."""
-        transport = self.transport
+    def release(self) -> None:
+        """Write the replies in ``held``, with short buffers joined."""
+        parts, size, transport = self.held, self.held_size, self.transport
+        self.held, self.held_size = [], 0
+        if not parts or transport.is_closing():
+            return
         if len(parts) == 1:
             transport.write(parts[0])
         elif size <= _COPY_LIMIT:

@@ -39,8 +39,8 @@ class Held(Protocol):
     held: Out
     held_size: int
 
-    def write(self, parts: Out, size: int) -> None:
-        """Write ``parts``, ``size`` bytes in total, to the transport."""
+    def release(self) -> None:
+        """Write the waiting bytes to the transport."""
 
 
 class ReplyBatch:
@@ -84,21 +84,18 @@ class ReplyBatch:
 
     def send(self, connection: Held, parts: Out, size: int) -> None:
         """Send bytes now or at the end of the iteration."""
-        if not connection.held:
-            if not self.is_held and (not self._crowded or size > _MOST_BYTES):
-                self._served.add(connection)
-                self._replies += 1
-                if self._replies >= _ROUND:
-                    self._count_clients()
-                connection.write(parts, size)
-                return
-            self._held[connection] = None
         connection.held += parts
         connection.held_size += size
-        if connection.held_size > _MOST_BYTES and not self.is_held:
-            _release(connection)
-        elif not self._end_due:
-            self._await_end()
+        if self.is_held or (self._crowded and connection.held_size <= _MOST_BYTES):
+            self._held[connection] = None
+            if not self._end_due:
+                self._await_end()
+            return
+        self._served.add(connection)
+        self._replies += 1
+        if self._replies >= _ROUND:
+            self._count_clients()
+        connection.release()
 
     def _count_clients(self) -> None:
         self._crowded = len(self._served) > _FEW
@@ -110,7 +107,7 @@ class ReplyBatch:
         if self.is_held:
             self._closing.add(connection)
         else:
-            _release(connection)
+            connection.release()
             connection.transport.close()
 
     def drop(self, connection: Held) -> None:
@@ -134,16 +131,8 @@ class ReplyBatch:
             self._count_clients()
         for connection in held:
             if safe:
-                _release(connection)
+                connection.release()
             else:
                 connection.transport.abort()
         for connection in closing:
             connection.transport.close()
-
-
-def _release(connection: Held) -> None:
-    """Send the waiting bytes of a connection."""
-    parts, size = connection.held, connection.held_size
-    connection.held, connection.held_size = [], 0
-    if parts and not connection.transport.is_closing():
-        connection.write(parts, size)

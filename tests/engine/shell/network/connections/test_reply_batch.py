@@ -33,9 +33,12 @@ class Connection:
         self.held: list[bytes | memoryview] = []
         self.held_size = 0
 
-    def write(self, parts: list[bytes | memoryview], size: int) -> None:
+    def release(self) -> None:
+        parts, size = self.held, self.held_size
+        self.held, self.held_size = [], 0
         assert size == sum(map(len, parts))
-        self.events.append(b"".join(parts))
+        if parts and not self.transport.ended:
+            self.events.append(b"".join(parts))
 
 
 Work = Callable[[ReplyBatch, Connection, Connection], None]
