@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import key_command
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply
+from engine.core.table.registry import Handler
 from engine.text.messages import data
 
 if TYPE_CHECKING:
@@ -91,9 +92,9 @@ def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
         ctx.changes.notify("g", b"del", key, ctx.db.index)
         return
     ctx.db.set_deadline(key, deadline)
-    ctx.db.touch(key)
-    ctx.effect(b"PEXPIREAT", key, b"%d" % deadline)
-    ctx.changes.notify("g", b"expire", key, ctx.db.index)
+    if ctx.changes.recording:
+        ctx.effect(b"PEXPIREAT", key, b"%d" % deadline)
+    ctx.db.changed(key, "g", b"expire")
 
 
 def persist_key(ctx: Context, key: bytes) -> bool:
@@ -120,29 +121,35 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
     return chosen
 
 
-def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
-    conditions = _conditions(argv)
-    key = argv[1]
-    when = Args(argv, 2).take_int()
-    base = 0 if absolute else ctx.now
-    limit = I64_MAX // 1000 * 1000
-    if seconds:
-        when *= 1000
-    if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
-        raise CommandError(data.invalid_expire(argv[0].lower()))
-    deadline = when + base
-    if ctx.db.get(key) is None:
-        return 0
-    current = ctx.db.deadline(key)
-    if (
+def _is_met(conditions: set[bytes], current: int | None, deadline: int) -> bool:
+    return not (
         (b"NX" in conditions and current is not None)
         or (b"XX" in conditions and current is None)
         or (b"GT" in conditions and (current is None or deadline <= current))
         or (b"LT" in conditions and current is not None and deadline >= current)
-    ):
-        return 0
-    expire_key(ctx, key, deadline)
-    return 1
+    )
+
+
+def _expire(*, seconds: bool, absolute: bool) -> Handler:
+    limit = I64_MAX // 1000 * 1000
+
+    def expire(ctx: Context, argv: list[bytes]) -> Reply:
+        conditions = _conditions(argv) if len(argv) > 3 else None
+        key, when = argv[1], parse_int(argv[2])
+        base = 0 if absolute else ctx.now
+        if seconds:
+            when *= 1000
+        if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
+            raise CommandError(data.invalid_expire(argv[0].lower()))
+        deadline = when + base
+        if ctx.db.get(key) is None:
+            return 0
+        if conditions is not None and not _is_met(conditions, ctx.db.deadline(key), deadline):
+            return 0
+        expire_key(ctx, key, deadline)
+        return 1
+
+    return expire
 
 
 #: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a format of a description.
@@ -162,7 +169,7 @@ for _name, _since, _kind in (
     _seconds, _absolute, _time_of = TIMES[_kind]
     _summary = f"Sets {_time_of.format('a key')}."
     key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=_summary)(
-        partial(_expire, seconds=_seconds, absolute=_absolute)
+        _expire(seconds=_seconds, absolute=_absolute)
     )
 
 
