@@ -41,7 +41,7 @@ class ScriptCache(Protocol):
     def has(self, sha: bytes) -> bool:
         """Return whether a script is cached."""
 
-    def load(self, text: bytes, *, stays: bool = True) -> bytes:
+    def load(self, text: bytes, stays: bool = True) -> bytes:
         """Cache a script and return its SHA-1. Raise CommandError if it is invalid.
 
         With ``stays``, the script is cached until a flush. Otherwise later scripts without ``stays`` may evict it.
@@ -50,7 +50,7 @@ class ScriptCache(Protocol):
     def flush(self) -> None:
         """Remove all scripts."""
 
-    def run_script(self, ctx: Any, argv: list[bytes], count: int, sha: bytes, *, read_only: bool) -> Reply:
+    def run_script(self, ctx: Any, argv: list[bytes], count: int, sha: bytes, read_only: bool) -> Reply:
         """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA, with ``count`` keys."""
 
     def apart(self, ctx: Any, argv: list[bytes], work: Callable[[], Reply]) -> Reply:

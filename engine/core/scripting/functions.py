@@ -223,7 +223,7 @@ class Functions:
         function = self._functions[argv[1].lower()]
         interpreter = self._made()
         name, flags = function.name, function.flags
-        return self._scripts.run(ctx, argv, count, name, flags, interpreter, read_only=read_only, is_function=True)
+        return self._scripts.run(ctx, argv, count, name, flags, interpreter, read_only, is_function=True)
 
 
 def _name(code: bytes) -> bytes | None:

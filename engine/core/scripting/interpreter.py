@@ -141,7 +141,7 @@ class Interpreter:
         """Remove a script or function."""
         self._forget(name)
 
-    def run(self, name: bytes, proto: int, count: int, words: list[bytes], *, is_function: bool) -> Any:
+    def run(self, name: bytes, proto: int, count: int, words: list[bytes], is_function: bool) -> Any:
         """Run the script or function of this name; return its result. The first ``count`` of the ``words`` are keys.
 
         Text, a number and nil are returned as they are. Other results are tuples of a code and values: 0 bytes of the

@@ -86,7 +86,7 @@ class Scripts:
         """Return whether a script is cached."""
         return sha.lower() in self._scripts
 
-    def load(self, text: bytes, *, stays: bool = True) -> bytes:
+    def load(self, text: bytes, stays: bool = True) -> bytes:
         """Cache a script and return its SHA-1. Raise CommandError if it is invalid.
 
         With ``stays``, the script is cached until a flush. Otherwise later scripts without ``stays`` may evict it.
@@ -146,7 +146,7 @@ class Scripts:
         except CommandError:
             return None
 
-    def run_script(self, ctx: Context, argv: list[bytes], count: int, sha: bytes, *, read_only: bool) -> Reply:
+    def run_script(self, ctx: Context, argv: list[bytes], count: int, sha: bytes, read_only: bool) -> Reply:
         """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA, with ``count`` keys."""
         sha = sha.lower()
         found = self._scripts.get(sha)
@@ -156,7 +156,7 @@ class Scripts:
             del self._evaluated[sha]
             self._evaluated[sha] = None
         interpreter = self._interpreter or self.interpreter()
-        return self.run(ctx, argv, count, sha, found[1], interpreter, read_only=read_only)
+        return self.run(ctx, argv, count, sha, found[1], interpreter, read_only)
 
     # -- a run ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,6 @@ class Scripts:
         name: bytes,
         flags: Flags,
         interpreter: Interpreter,
-        *,
         read_only: bool,
         is_function: bool = False,
     ) -> Reply:
@@ -282,7 +281,7 @@ class Scripts:
         proto, words = running.caller.proto, running.argv[3:]
         self.start_run(running, interpreter)
         try:
-            outcome = interpreter.run(running.name, proto, count, words, is_function=running.is_function)
+            outcome = interpreter.run(running.name, proto, count, words, running.is_function)
         finally:
             self.calls.end()
         return self._reply(running, outcome)

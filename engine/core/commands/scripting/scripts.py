@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import script_command
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.table.declare import container
-from engine.core.table.registry import Keys
+from engine.core.table.registry import Handler, Keys
 from engine.text.messages import scripting
 
 if TYPE_CHECKING:
@@ -45,17 +44,25 @@ def count_keys(argv: list[bytes]) -> int:
     return count
 
 
-def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-    """Run a Lua script."""
-    count = count_keys(argv)
-    return ctx.scripts.run_script(ctx, argv, count, ctx.scripts.load(argv[1], stays=False), read_only=read_only)
+def _eval(*, read_only: bool) -> Handler:
+    """Return the handler that runs a Lua script."""
+
+    def run(ctx: Context, argv: list[bytes]) -> Reply:
+        count, scripts = count_keys(argv), ctx.scripts
+        return scripts.run_script(ctx, argv, count, scripts.load(argv[1], False), read_only)
+
+    return run
 
 
-def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-    """Run a cached Lua script, given its SHA-1."""
-    if len(argv[1]) != _SHA_LENGTH:
-        raise CommandError(scripting.NO_SCRIPT)
-    return ctx.scripts.run_script(ctx, argv, count_keys(argv), argv[1], read_only=read_only)
+def _evalsha(*, read_only: bool) -> Handler:
+    """Return the handler that runs a cached Lua script, given its SHA-1."""
+
+    def run(ctx: Context, argv: list[bytes]) -> Reply:
+        if len(argv[1]) != _SHA_LENGTH:
+            raise CommandError(scripting.NO_SCRIPT)
+        return ctx.scripts.run_script(ctx, argv, count_keys(argv), argv[1], read_only)
+
+    return run
 
 
 for _name, _word, _handler, _summary, _summary_ro in (
@@ -77,7 +84,7 @@ for _name, _word, _handler, _summary, _summary_ro in (
         access="RW access update",
         summary=_summary,
         complexity=COMPLEXITY,
-    )(partial(_handler, read_only=False))
+    )(_handler(read_only=False))
     script_command(
         f"{_name}_ro {_syntax}",
         ONLY_READS,
@@ -86,7 +93,7 @@ for _name, _word, _handler, _summary, _summary_ro in (
         access="RO access",
         summary=_summary_ro,
         complexity=COMPLEXITY,
-    )(partial(_handler, read_only=True))
+    )(_handler(read_only=True))
 
 
 @script_subcommand("load script", "noscript stale", complexity="O(N) with N bytes of the script.")
