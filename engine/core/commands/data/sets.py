@@ -166,8 +166,12 @@ def spop(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.SYNTAX)
     key, db = argv[1], ctx.db
     if len(argv) == 2:
-        members = _set(ctx, key)
-        return _pop(ctx, key, members, 1)[0] if members is not None else None
+        members = ctx.db.typed(key, Members)
+        if members is None:
+            return None
+        member = members.names.draw_one(ctx.changes.pick)
+        _remove_popped(ctx, key, members, [member])
+        return member
     count = parse_int(argv[2], general.NOT_POSITIVE)
     if count < 0:
         raise CommandError(general.NOT_POSITIVE)
@@ -194,11 +198,16 @@ def spop(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _pop(ctx: Context, key: bytes, members: Members, count: int) -> list[bytes]:
     popped = members.drawn(min(count, len(members)), ctx.changes.pick)
+    _remove_popped(ctx, key, members, popped)
+    return popped
+
+
+def _remove_popped(ctx: Context, key: bytes, members: Members, popped: list[bytes]) -> None:
     for member in popped:
         members.remove(member)
-    ctx.effect(b"SREM", key, *popped)
+    if ctx.changes.recording:
+        ctx.effect(b"SREM", key, *popped)
     changed(ctx, "s", b"spop", key, members, len(popped))
-    return popped
 
 
 def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
