@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
+#: Number of elements that LPOS searches at once.
+_SEARCHED = 5000
 #: Maximum number of elements that LREM removes one by one. To remove more, it rebuilds the list.
 _FEW = 8
 
@@ -102,10 +105,52 @@ def lpos(ctx: Context, argv: list[bytes]) -> Reply:
     if items is None:
         return None if count < 0 else []
     length = len(items)
+    size = min(max_len or length, length)
+    if size > _SEARCHED:
+        return _search_in_steps(ctx, argv, items, element, size, rank, count)
     walk = enumerate(items) if rank > 0 else ((length - 1 - at, item) for at, item in enumerate(reversed(items)))
-    found = (index for index, item in islice(walk, max_len or length) if item == element)
+    found = (index for index, item in islice(walk, size) if item == element)
     first = islice(found, abs(rank) - 1, None)
     return next(first, None) if count < 0 else list(islice(first, count or None))
+
+
+def _search_in_steps(
+    ctx: Context, argv: list[bytes], items: List, element: bytes, size: int, rank: int, count: int
+) -> Reply:
+    """Return LPOS's reply for the first ``size`` elements of a long list, or the last ones if ``rank`` is negative."""
+    length, skipped = len(items), abs(rank) - 1
+    wanted = skipped + (1 if count < 0 else count or size)
+    walk = iter(items) if rank > 0 else reversed(items)
+    found: list[int] = []
+
+    def has_found(part: list[bytes], before: int) -> bool:
+        """Search a part of the list; return whether enough elements have been found."""
+        at = 0
+        try:
+            while len(found) < wanted:
+                at = part.index(element, at) + 1
+                found.append(before + at - 1)
+        except ValueError:
+            return False
+        return True
+
+    def reply() -> Reply:
+        indexes = [at if rank > 0 else length - 1 - at for at in found[skipped:]]
+        return paged(indexes) if count >= 0 else next(iter(indexes), None)
+
+    if has_found(list(islice(walk, _SEARCHED)), 0):
+        return reply()
+    # A copy, because the list may change between the steps. (``islice`` takes twice as long.)
+    rest = list(walk) if size == length else list(islice(walk, size - _SEARCHED))
+
+    def work() -> Generator[None, None, Reply]:
+        for begin in range(0, len(rest), _SEARCHED):
+            if has_found(rest[begin : begin + _SEARCHED], _SEARCHED + begin):
+                break
+            yield
+        return reply()
+
+    return ctx.in_steps(argv, work())
 
 
 def _not_negative(args: Args, error: bytes) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from engine.core.commands.data import dump, hash_expiry, hashes, keys, many_words, scan, sort
+from engine.core.commands.data import dump, hash_expiry, hashes, keys, list_elements, many_words, scan, sort
 from engine.core.commands.server import memory
 from engine.core.formats.rdb import value_writer
 from engine.core.formats.rdb.streams import stream_writer
@@ -208,6 +208,25 @@ def test_memory_of_all_elements_is_measured_in_steps(monkeypatch, small_hashes, 
     side.core.allow_steps()
     reply, count = finished(side, side.run("MEMORY USAGE k SAMPLES 0"), {3: "DEL k"})
     assert count > 10
+    assert reply == expected
+
+
+@pytest.mark.parametrize("element", ["a", "b", "none"])
+@pytest.mark.parametrize("rank", [1, 2, 9, -1, -2, -9])
+@pytest.mark.parametrize("options", ["", "COUNT 0", "COUNT 3", "COUNT 0 MAXLEN 17", "MAXLEN 30"])
+def test_a_long_list_is_searched_in_steps(monkeypatch, element, rank, options):
+    """LPOS finds the positions at its start, even if the list is changed and deleted between steps."""
+    side = Side()
+    side.run("RPUSH k " + "a b a a c a d a e f a a " * 5)
+    command = f"LPOS k {element} RANK {rank} {options}"
+    expected = side.run(command)
+    monkeypatch.setattr(list_elements, "_SEARCHED", 4)
+    side.core.allow_steps()
+    reply = side.run(command)
+    if type(reply) is Steps:
+        reply, _ = finished(side, reply, {1: "LPOP k 7; RPUSH k a", 2: "DEL k"})
+    else:
+        assert abs(rank) < 9
     assert reply == expected
 
 
