@@ -180,8 +180,10 @@ def _dump_gathered(
     encode: Callable[[int, Iterator[T]], tuple[int, Iterator[bytes]]],
 ) -> Generator[None, None, Reply]:
     parts = yield from gathering
-    words = chain.from_iterable(reversed(parts))
-    return (yield from _dump_in_steps(*encode(sum(map(len, parts)), words)))
+    count = sum(map(len, parts))
+    # Each part is freed when it is written, because freeing all of them at once would block the server.
+    words = chain.from_iterable(parts.pop() for _ in range(len(parts)))
+    return (yield from _dump_in_steps(*encode(count, words)))
 
 
 @key_command(
