@@ -6,7 +6,7 @@ Values of unsupported types (data of modules) are also read, so that reading can
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,7 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     if not words:
         raise BadFormatError("a value without elements")
     if kind in _LISTS:
-        return deque(words)
+        return words if isinstance(words, deque) else deque(words)
     if kind in _OF_ONE_PRODUCT:
         return (yield from _expiring_hash_of(words, makers))
     return (yield from _set_of(words, makers) if kind in _SETS else _hash_of(words, makers))
@@ -119,11 +119,11 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
 def _set_of(words: list[bytes], makers: Makers) -> Steps[Members]:
     members, limits = Members(), makers.set_limits()
     members.expect(len(words), limits)
-    for at, word in enumerate(words):
-        if not members.put(word, limits):
-            raise BadFormatError
-        if not at % _IN_MEMORY:
-            yield False
+    for part in _consumed(words):
+        for word in part:
+            if not members.put(word, limits):
+                raise BadFormatError
+        yield False
     return members
 
 
@@ -131,12 +131,20 @@ def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
     fields, limits = Hash(), makers.hash_limits()
     if len(words) % 2:
         raise BadFormatError
-    for at in range(0, len(words), 2):
-        if not fields.put(words[at], words[at + 1], limits):
-            raise BadFormatError
-        if not at % _IN_MEMORY:
-            yield False
+    for part in _consumed(words):
+        for at in range(0, len(part), 2):
+            if not fields.put(part[at], part[at + 1], limits):
+                raise BadFormatError
+        yield False
     return fields
+
+
+def _consumed(words: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield parts of the words, and remove each, because freeing all of them at the end would block the server."""
+    words.reverse()
+    while words:
+        yield words[: -_IN_MEMORY - 1 : -1]
+        del words[-_IN_MEMORY:]
 
 
 def _expiring_hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
@@ -221,16 +229,16 @@ def _expiring_listpack(reader: Reader) -> Steps[list[bytes]]:
     return (yield from whole(reader, lambda: (reader.read(8), read_listpack(reader.string()))[1]))
 
 
-def _quicklist(reader: Reader) -> Steps[list[bytes]]:
-    items: list[bytes] = []
+def _quicklist(reader: Reader) -> Steps[deque[bytes]]:
+    items: deque[bytes] = deque()
     for _ in range((yield from whole(reader, reader.length))):
         items += read_ziplist((yield from whole(reader, reader.string)))
         yield False
     return items
 
 
-def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
-    items: list[bytes] = []
+def _quicklist_2(reader: Reader) -> Steps[deque[bytes]]:
+    items: deque[bytes] = deque()
     for _ in range((yield from whole(reader, reader.length))):
         container, node = yield from whole(reader, lambda: (reader.length(), reader.string()))
         if container == PLAIN:
