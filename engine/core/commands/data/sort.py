@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.commands.families import sort_command
 from engine.core.keyspace.elements import gathered
@@ -149,12 +149,15 @@ def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
 def _ordered(
     ctx: Context, options: _Options, words: list[bytes], runs: list[list[Any]]
 ) -> Generator[None, None, Iterator[bytes]]:
-    """Sort the words into ``runs`` and return them merged. Keep ``runs`` until the result has been consumed."""
+    """Move the words into sorted ``runs`` and return them merged. Keep ``runs`` until the result has been consumed."""
     # Elements with equal numbers are sorted bytewise. With BY and ALPHA, elements with equal values keep their order.
     key = _first if options.alpha and options.by is not None else None
     down = options.descending
-    for at in range(0, len(words), _AT_ONCE):
-        runs.append(sorted(_weighed(ctx, options, words[at : at + _AT_ONCE]), key=key, reverse=down))
+    words.reverse()
+    while words:
+        runs.append(sorted(_weighed(ctx, options, words[: -_AT_ONCE - 1 : -1]), key=key, reverse=down))
+        # Freeing all words at the end would block the server.
+        del words[-_AT_ONCE:]
         yield
     merged = merge(*runs, key=key, reverse=down) if len(runs) > 1 else iter(runs[0] if runs else ())
     return iter(merged) if options.alpha and options.by is None else (word for _, word in merged)
@@ -176,18 +179,29 @@ def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None,
     return list(islice(reversed(value) if options.descending else value, start, stop))
 
 
+def _joined(parts: list[list[bytes]]) -> Generator[None, None, list[bytes]]:
+    """Return the words of all parts, the last part first, and remove the parts."""
+    words: list[bytes] = []
+    while parts:
+        words += parts.pop()
+        if not len(parts) % _FREED_AT_ONCE:
+            yield
+    return words
+
+
 def _results(
     ctx: Context, options: _Options, found: list[bytes] | Generator[None, None, list[list[bytes]]], *, is_set: bool
 ) -> Generator[None, None, list[bytes | None]]:
     """Return the results that SORT returns or stores."""
-    words = found if isinstance(found, list) else list(chain.from_iterable(reversed((yield from found))))
+    words = found if isinstance(found, list) else (yield from _joined((yield from found)))
     ordered: Iterable[bytes] = words
     runs: list[list[Any]] = []
-    start, stop = 0, len(words)
+    count = len(words)
+    start, stop = 0, count
     if options.sorts:
         ordered = yield from _ordered(ctx, options, words, runs)
     if options.sorts or is_set:
-        start, stop = options.limits(len(words))
+        start, stop = options.limits(count)
     ordered = islice(ordered, start, stop)
     results: list[bytes | None] = []
     while part := list(islice(ordered, _AT_ONCE)):
@@ -205,8 +219,10 @@ def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> Generato
     """Store the results as a list, built in steps before it becomes visible; return its length."""
     items: deque[bytes] = deque()
     parts: list[list[bytes]] = []
-    for at in range(0, len(results), _IN_EFFECT):
-        parts.append([word or b"" for word in results[at : at + _IN_EFFECT]])
+    results.reverse()
+    while results:
+        parts.append([word or b"" for word in results[: -_IN_EFFECT - 1 : -1]])
+        del results[-_IN_EFFECT:]
         items += parts[-1]
         if len(items) % _AT_ONCE < _IN_EFFECT:
             yield
@@ -220,9 +236,14 @@ def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> Generato
         ctx.effect(b"DEL", target)
     db.set(target, items, changes=len(items))
     ctx.changes.notify("l", b"sortstore", target, db.index)
+    count = len(items)
     for part in parts:
         ctx.effect(b"RPUSH", target, *part)
-    return len(items)
+    while parts:
+        # Freeing all parts at once would block the server.
+        del parts[-_FREED_AT_ONCE:]
+        yield
+    return count
 
 
 def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
@@ -240,7 +261,7 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
     def work() -> Generator[None, None, Reply]:
         results = yield from _results(ctx, options, found, is_set=is_set)
         if options.target is None:
-            return paged(list(results))
+            return paged(cast(list[Reply], results))
         return (yield from _store(ctx, options.target, results))
 
     if len(value or ()) <= _MANY:
