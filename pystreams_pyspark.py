@@ -32,7 +32,6 @@ class Finder:
         del path, target
         if name != _NAME:
             return None
-        sys.meta_path.remove(self)
         found = PathFinder.find_spec(_NAME)
         if found is None or found.origin is None:
             return None

@@ -13,10 +13,14 @@ from tests.packaging.distributions import environment, surroundings
 from tests.suite.jvm import spark_home
 
 _PROGRAM = """
-import sys
+import importlib, sys
+before = [*sys.meta_path]
 import pyspark
-left = [finder for finder in sys.meta_path if type(finder).__module__ == "pystreams_pyspark"]
-print(pyspark.__file__, len(left))
+first = pyspark.__file__
+importlib.reload(pyspark)
+assert first == pyspark.__file__, pyspark.__file__
+assert before == sys.meta_path, sys.meta_path
+print(first)
 """
 
 
@@ -27,7 +31,10 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def imported(python: Path, *path: Path, cwd: Path | None = None, **variables: str) -> Path:
-    """Return the file from which a process with this PYTHONPATH imports pyspark."""
+    """Return the file from which a process with this PYTHONPATH imports pyspark, at first and again.
+
+    An import must not change the list of finders, because imports in other threads iterate over it.
+    """
     variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
     result = subprocess.run(
         [str(python), "-c", _PROGRAM],
@@ -38,9 +45,7 @@ def imported(python: Path, *path: Path, cwd: Path | None = None, **variables: st
         check=True,
     )
     assert result.stderr == ""
-    file, finders = result.stdout.rsplit(maxsplit=1)
-    assert finders == "0"
-    return Path(file)
+    return Path(result.stdout.strip())
 
 
 def home(directory: Path, *, has_files: bool = True) -> Path:
