@@ -1,14 +1,16 @@
-"""Stream IDs as command arguments: ``-``, ``+`` and ``(`` in ranges, and Redis's errors.
+"""Stream IDs as command arguments: ``-``, ``+`` and ``(`` in ranges, Redis's errors, and unusual texts of numbers.
 
 The IDs themselves are defined by `streamwire.stream_id`, whose functions are also exported here.
 """
 
 from __future__ import annotations
 
+import re
+
 from engine.core.protocol.replies import CommandError
 from engine.text.messages import streams
 from streamwire import stream_id
-from streamwire.stream_id import MAX_ID, MIN_ID, U64_MAX, columns, make, parse_u64, position, split, text
+from streamwire.stream_id import MAX_ID, MIN_ID, U64_MAX, columns, make, position, split, text
 
 __all__ = [
     "MAX_ID",
@@ -28,20 +30,51 @@ __all__ = [
 ]
 
 
+#: A number as the C library reads it, and a negative number as Redis itself reads it.
+_UNUSUAL = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
+_NEGATIVE = re.compile(rb"-[1-9][0-9]*")
+#: Maximum length of an ID's text.
+_LONGEST = 127
+
+
+def parse_u64(text: bytes) -> int:
+    """Parse an unsigned 64-bit number as Redis does; return -1 for any other text.
+
+    Blanks and a sign may precede the digits, and a NUL byte ends the number. As in C, -n is 2**64 - n, but Redis
+    refuses an ordinary negative 64-bit number.
+    """
+    value = stream_id.parse_u64(text)
+    if value >= 0 or len(text) > _LONGEST:
+        return value
+    text = text.partition(b"\0")[0]
+    found = _UNUSUAL.fullmatch(text)
+    value = int(found[2]) if found else -1
+    if value > U64_MAX or (value <= 1 << 63 and _NEGATIVE.fullmatch(text)):
+        return -1
+    return -value & U64_MAX if found and found[1] == b"-" else value
+
+
 def parse(word: bytes, missing_seq: int = 0) -> int:
-    """Parse an ID as `streamwire.stream_id.parse` does. Raise CommandError with Redis's text."""
+    """Parse a complete or incomplete ID; an incomplete ID gets the sequence number ``missing_seq``.
+
+    Raises CommandError with Redis's text.
+    """
     try:
         return stream_id.parse(word, missing_seq)
     except ValueError:
-        raise CommandError(streams.INVALID_ID) from None
+        ms_text, dash, seq_text = word.partition(b"\0")[0].partition(b"-")
+        ms, seq = parse_u64(ms_text), parse_u64(seq_text) if dash else missing_seq
+        if ms < 0 or seq < 0 or len(word) > _LONGEST:
+            raise CommandError(streams.INVALID_ID) from None
+        return ms << 64 | seq
 
 
 def parse_many(words: list[bytes]) -> list[int]:
-    """Parse IDs as `streamwire.stream_id.parse_many` does. Raise CommandError with Redis's text."""
+    """Parse complete or incomplete IDs. Raise CommandError with Redis's text."""
     try:
         return stream_id.parse_many(words)
     except ValueError:
-        raise CommandError(streams.INVALID_ID) from None
+        return [parse(word) for word in words]
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
