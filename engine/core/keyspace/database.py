@@ -240,7 +240,8 @@ class Database:
             self._hashes.pop(key, None)
             if former is not value:
                 shared.discard_value(former)
-            if type(former) is not type(value) or type(value) is Stream:
+            if type(former) is Stream or type(value) is Stream:
+                # Clients that wait for another type are not woken, as in Redis.
                 self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:

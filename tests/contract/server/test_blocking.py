@@ -361,6 +361,18 @@ def test_other_types_do_not_wake(server: Server) -> None:
     popper.expect_reply(["s", "v"])
 
 
+@pytest.mark.parametrize(
+    ("command", "replacement"),
+    [("BLPOP s 0", "SORT other STORE s"), ("BZPOPMIN s 0", "ZUNIONSTORE s 1 other"), ("BLPOP s 0", "SET s more")],
+)
+def test_a_replaced_value_of_another_type_does_not_wake(server: Server, command: str, replacement: str) -> None:
+    """A client that waits while the key has another type is not woken by a command that replaces the value."""
+    server.given("SADD other 1")
+    popper = waiting(server, command)
+    server.given("SET s text", replacement)
+    popper.expect_blocked()
+
+
 @over_tcp
 def test_client_pause(server: Server) -> None:
     """While CLIENT PAUSE holds writes back, blocked clients continue to wait."""
