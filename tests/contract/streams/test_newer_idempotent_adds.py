@@ -90,6 +90,10 @@ def test_nomkstream(server: Server) -> None:
         (["IDMP", "", "1", "*"], "ERR syntax error, IDMP requires a non-empty producer ID"),
         (["IDMP", "p", "", "*"], "ERR syntax error, IDMP requires a non-empty idempotent ID"),
         (["IDMP", "p", "1", "1-1"], "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
+        (
+            ["IDMP", "p", "1", "LIMIT", "5", "1-1"],
+            "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs",
+        ),
         (["IDMP", "p", "1", "1-*"], "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
         (["IDMPAUTO", "p", "1-1"], "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
     ],

@@ -39,6 +39,8 @@ class _Options:
             ids.parse(word)
         elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
             raise CommandError(streams.INVALID_ID)
+        if self.producer and word != b"*":
+            raise CommandError(streams.IDMP_EXPLICIT_ID)
         self.trim.check(required=False)
 
     def _set_option(self, option: Given) -> None:
@@ -102,8 +104,6 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         word, fields, iid = argv[options.at], argv[options.at + 1 :], options.iid
         if not fields or len(fields) % 2:
             raise CommandError(general.wrong_arity(b"xadd"))
-        if options.producer and word != b"*":
-            raise CommandError(streams.IDMP_EXPLICIT_ID)
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
             raise CommandError(streams.ID_ZERO)
     key, db = argv[1], ctx.db
