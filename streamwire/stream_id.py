@@ -17,7 +17,7 @@ U64_MAX = (1 << 64) - 1
 MIN_ID, MAX_ID = 0, (1 << 128) - 1
 
 #: Maximum length of an ID's text, as in Redis.
-_LONGEST = 127
+LONGEST = 127
 #: Numbers with fewer decimal digits than this are below 2**64.
 _SHORT = 20
 _DATE = re.compile(r"(?:19[7-9]|2[01][0-9])[0-9](?:-[0-9]{2}|[0-9]{4})?")
@@ -98,7 +98,7 @@ def text(entry_id: int) -> bytes:
 def parse_u64(digits: bytes) -> int:
     """Return an unsigned 64-bit decimal number, or -1 if `digits` is not one."""
     # The length is checked first because Python refuses to parse numbers of thousands of digits.
-    if not digits.isdigit() or len(digits) > _LONGEST:
+    if not digits.isdigit() or len(digits) > LONGEST:
         return -1
     value = int(digits)
     return value if value <= U64_MAX else -1
@@ -115,7 +115,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
         return int(ms_text) << 64 | int(seq_text)
     ms = parse_u64(ms_text)
     seq = parse_u64(seq_text) if dash else missing_seq
-    if ms < 0 or seq < 0 or len(word) > _LONGEST:
+    if ms < 0 or seq < 0 or len(word) > LONGEST:
         raise ValueError(f"{word!r} is not a stream ID")
     return ms << 64 | seq
 

@@ -64,7 +64,7 @@ class Ending:
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
-    #: Whether the ending also applies to Redis 8.6.
+    #: Whether the difference also exists on Redis 8.6.
     still: bool = False
 
 

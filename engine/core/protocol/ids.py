@@ -10,7 +10,7 @@ import re
 from engine.core.protocol.replies import CommandError
 from engine.text.messages import streams
 from streamwire import stream_id
-from streamwire.stream_id import MAX_ID, MIN_ID, U64_MAX, columns, make, position, split, text
+from streamwire.stream_id import LONGEST, MAX_ID, MIN_ID, U64_MAX, columns, make, position, split, text
 
 __all__ = [
     "MAX_ID",
@@ -33,8 +33,6 @@ __all__ = [
 #: A number as the C library reads it, and a negative number as Redis itself reads it.
 _UNUSUAL = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
 _NEGATIVE = re.compile(rb"-[1-9][0-9]*")
-#: Maximum length of an ID's text.
-_LONGEST = 127
 
 
 def parse_u64(text: bytes) -> int:
@@ -44,7 +42,7 @@ def parse_u64(text: bytes) -> int:
     refuses an ordinary negative 64-bit number.
     """
     value = stream_id.parse_u64(text)
-    if value >= 0 or len(text) > _LONGEST:
+    if value >= 0 or len(text) > LONGEST:
         return value
     text = text.partition(b"\0")[0]
     found = _UNUSUAL.fullmatch(text)
@@ -64,7 +62,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     except ValueError:
         ms_text, dash, seq_text = word.partition(b"\0")[0].partition(b"-")
         ms, seq = parse_u64(ms_text), parse_u64(seq_text) if dash else missing_seq
-        if ms < 0 or seq < 0 or len(word) > _LONGEST:
+        if ms < 0 or seq < 0 or len(word) > LONGEST:
             raise CommandError(streams.INVALID_ID) from None
         return ms << 64 | seq
 

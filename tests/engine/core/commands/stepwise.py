@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import hiredis
+
 from engine.core.protocol.replies import Steps
+from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import Side
 from tests.harness.replay import NOW_US
 
@@ -22,3 +25,10 @@ def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) 
         if meanwhile and count in meanwhile:
             side.run(meanwhile[count])
     return reply, count
+
+
+def decoded(reply: Any) -> Any:
+    """Return a reply as a client receives it."""
+    reader = hiredis.Reader()
+    reader.feed(encoded(reply))
+    return reader.gets()

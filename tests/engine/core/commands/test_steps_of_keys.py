@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import hiredis
 import pytest
 
 from engine.core.commands.data import dump, hash_expiry, hashes, keys, list_elements, many_words, scan, sort
@@ -15,7 +14,7 @@ from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes, elements
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
-from tests.engine.core.commands.stepwise import finished, go_on
+from tests.engine.core.commands.stepwise import decoded, finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
 from tests.harness.replay import NOW_US, check_replay, state
 
@@ -188,13 +187,6 @@ def test_random_fields_are_drawn_in_steps(small_hashes, count):
         assert len(drawn) == abs(count)
         assert live.issuperset(drawn)
         assert len(set(drawn)) == count or count < 0
-
-
-def decoded(reply: Any) -> Any:
-    """Return a reply as a client receives it."""
-    reader = hiredis.Reader()
-    reader.feed(encoded(reply))
-    return reader.gets()
 
 
 @pytest.mark.parametrize("kind", ["RPUSH k", "SADD k", "ZADD k"])

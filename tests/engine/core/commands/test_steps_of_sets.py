@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import hiredis
 import pytest
 
 from engine.core.commands.data import dump, long_reads, set_algebra, sets
@@ -14,7 +13,7 @@ from engine.core.keyspace import elements, sorted_set
 from engine.core.keyspace.members import Members
 from engine.core.protocol.replies import CommandError, Steps
 from engine.wire.encode import encoded
-from tests.engine.core.commands.stepwise import finished
+from tests.engine.core.commands.stepwise import decoded, finished
 from tests.engine.core.commands.test_long_replies import Side
 from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 
@@ -100,9 +99,7 @@ def encoded_members(reply: Any) -> Any:
     """Return a reply as a client receives it: a number, or the sorted members."""
     if isinstance(reply, int):
         return reply
-    reader = hiredis.Reader()
-    reader.feed(encoded(reply))
-    return sorted(reader.gets())
+    return sorted(decoded(reply))
 
 
 def test_many_members_are_popped_in_steps(small_sets):
@@ -223,9 +220,7 @@ def test_random_members_are_drawn_in_steps(small_sorted_sets, count):
         steps = side.run(f"ZRANDMEMBER x {count} WITHSCORES")
         assert type(steps) is Steps
         reply, _ = finished(side, steps, {2: change})
-        reader = hiredis.Reader()
-        reader.feed(encoded(reply))
-        words = reader.gets()
+        words = decoded(reply)
         drawn = list(zip(words[::2], words[1::2], strict=True))
         scores = dict(side.core.databases[0].get(b"x"))
         assert [float(score) for _, score in drawn] == [scores[member] for member, _ in drawn]
