@@ -33,7 +33,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(worker.TaskCopy, DataSourceReader):
     """Reads each stream from its start to its end position.
 
     Raises STREAM_MISSING if a stream is missing and the options do not allow this. Raises NOTHING_FROM_GROUP if the
@@ -110,7 +110,6 @@ class BatchReader(DataSourceReader):
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """Yield a partition's rows as record batches. Called in the worker."""
-        worker.prepare()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, RangePartition):
             yield from partition_.batches(self._schema)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _CACHED_OFFSETS = 3  # number of cached parsed offsets: the start and end of a batch, and the end of the streams
 
 
-class StreamCalls(DataSourceStreamReader):
+class StreamCalls(worker.TaskCopy, DataSourceStreamReader):
     """Base class of the readers for each Spark release. It owns the source and the last offsets."""
 
     _available_now = False  # whether the trigger is AvailableNow
@@ -131,7 +131,6 @@ class StreamCalls(DataSourceStreamReader):
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """Yield a partition's rows as record batches. Called in the worker."""
-        worker.prepare()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, QueryPartition):
             yield from partition_.batches(self._schema)

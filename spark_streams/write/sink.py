@@ -187,7 +187,7 @@ class Sink:
         return [name.encode()] if count is None else [b"%b:{%d}" % (name.encode(), i) for i in range(count)]
 
 
-class _TaskWriter:
+class _TaskWriter(worker.TaskCopy):
     """Base class of both writers, with the method that runs in the worker."""
 
     def __init__(self, sink: Sink) -> None:
@@ -196,7 +196,6 @@ class _TaskWriter:
     @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
-        worker.prepare()
         return self._sink.write(iterator)
 
 

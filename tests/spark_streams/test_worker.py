@@ -1,10 +1,12 @@
-"""Spark's worker processes: frozen modules for the garbage collector, and the format of log lines."""
+"""Spark's worker processes: frozen modules for the garbage collector, the socket, and the format of log lines."""
 
 from __future__ import annotations
 
 import gc
 import json
+import pickle
 import re
+import socket
 import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
@@ -12,7 +14,19 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from spark_streams import worker
+from spark_streams.read.batch import BatchReader
+from spark_streams.read.calls import StreamCalls
 from spark_streams.source import PystreamsDataSource
+from spark_streams.write.sink import BatchWriter, StreamWriter
+
+
+@pytest.fixture
+def in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process looks like a Spark worker."""
+    main = ModuleType("__main__")
+    monkeypatch.setattr(main, "__spec__", SimpleNamespace(name="pyspark.daemon"))
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
 
 
 def test_modules_are_frozen_only_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +51,31 @@ def test_modules_are_frozen_only_in_a_worker(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(worker, "_modules", 0)
     PystreamsDataSource({})
     assert len(frozen) == 3
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux acknowledges on request")
+@pytest.mark.usefixtures("in_worker")
+@pytest.mark.parametrize("kind", [BatchReader, StreamCalls, BatchWriter, StreamWriter])
+def test_a_task_acknowledges_its_command(kind: type) -> None:
+    """When a task's reader or writer is unpickled, the received bytes are acknowledged, so Spark sends the input."""
+
+    def acknowledges_at_once(link: socket.socket) -> int:
+        return link.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+
+    made = kind.__new__(kind)
+    made.__dict__.update(_schema=None, _sink=None)
+    copy = pickle.dumps(made)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as spark,
+        server.accept()[0] as link,
+    ):
+        while acknowledges_at_once(link):  # Linux delays acknowledgements after some replies
+            spark.sendall(b"command")
+            link.sendall(link.recv(7))
+            spark.recv(7)
+        pickle.loads(copy)
+        assert acknowledges_at_once(link)
 
 
 def test_warnings_of_a_worker_have_level_and_time() -> None:
