@@ -1,4 +1,4 @@
-"""`pystreams_pyspark`: in processes that Spark starts, pyspark is imported from files, not from Spark's zip file."""
+"""`pystreams_pyspark`: in processes that Spark starts, pyspark and py4j are imported from files, not from zip files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.suite.jvm import spark_home
 _PROGRAM = """
 import importlib, sys
 before = [*sys.meta_path]
-import pyspark
-first = pyspark.__file__
-importlib.reload(pyspark)
-assert first == pyspark.__file__, pyspark.__file__
+package = importlib.import_module(sys.argv[1])
+first = package.__file__
+importlib.reload(package)
+assert first == package.__file__, package.__file__
 assert before == sys.meta_path, sys.meta_path
 print(first)
 """
@@ -30,16 +30,16 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
-def imported(python: Path, *path: Path, cwd: Path | None = None, **variables: str) -> Path:
-    """Return the file from which a process with this PYTHONPATH imports pyspark, at first and again.
+def imported(python: Path, *path: Path, package: str = "pyspark", **variables: str) -> Path:
+    """Return the file from which a process with this PYTHONPATH imports the package, at first and again.
 
     An import must not change the list of finders, because imports in other threads iterate over it.
     """
     variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
     result = subprocess.run(
-        [str(python), "-c", _PROGRAM],
+        [str(python), "-c", _PROGRAM, package],
         env=surroundings(**variables),
-        cwd=cwd or python.parent,
+        cwd=python.parent,
         capture_output=True,
         text=True,
         check=True,
@@ -70,6 +70,32 @@ def test_pyspark_of_pip_is_imported_from_its_files(python: Path) -> None:
     """pyspark comes from the package that contains the zip file."""
     package = spark_home()
     assert imported(python, package / "python" / "lib" / "pyspark.zip") == package / "__init__.py"
+
+
+def test_py4j_of_pip_is_imported_from_its_files(python: Path) -> None:
+    """py4j comes from its package if the zip file of the same version is on the path."""
+    package = spark_home()
+    (archive,) = (package / "python" / "lib").glob("py4j-*-src.zip")
+    path = package / "python" / "lib" / "pyspark.zip", archive
+    assert imported(python, *path, package="py4j") == package.parent / "py4j" / "__init__.py"
+
+
+def test_py4j_of_another_version_is_imported_from_the_zip_file(python: Path, tmp_path: Path) -> None:
+    """The zip file is used if py4j's files beside pyspark have another version, and in a distribution of Spark."""
+    package = tmp_path / "site-packages" / "pyspark"
+    (package.parent / "py4j").mkdir(parents=True)
+    (package.parent / "py4j" / "__init__.py").touch()
+    (package.parent / "py4j-0.10.9.7.dist-info").mkdir()
+    for base in (package, tmp_path / "spark-4.2.0"):
+        archive = home(base)
+        py4j = archive.with_name("py4j-0.10.9.9-src.zip")
+        with zipfile.ZipFile(py4j, "w") as made:
+            made.writestr("py4j/__init__.py", "")
+        assert imported(python, archive, py4j, package="py4j") == py4j / "py4j" / "__init__.py"
+    (package.parent / "py4j-0.10.9.9.dist-info").mkdir()
+    path = package / "python" / "lib"
+    found = imported(python, path / "pyspark.zip", path / py4j.name, package="py4j")
+    assert found == package.parent / "py4j" / "__init__.py"
 
 
 def test_pyspark_without_files_is_imported_from_the_zip_file(python: Path, tmp_path: Path) -> None:
