@@ -413,7 +413,7 @@ class Calls:
         level, *parts = words
         if type(level) not in (int, float):
             raise CommandError(scripting.LOG_LEVEL_NUMBER)
-        if not 0 <= level <= 3:
+        if not -1 < level < 4:
             raise CommandError(scripting.LOG_LEVEL)
         texts = [
             part if type(part) is bytes else b"%.14g" % part for part in parts if type(part) in (bytes, int, float)
@@ -444,10 +444,10 @@ class Calls:
 
 
 def _whole(word: Any) -> int:
-    """Return a word as an integer, 0 if it is not a number."""
-    if type(word) is float:
-        return int(word) if math.isfinite(word) else 0
-    return int(word) if type(word) is int or (type(word) is bytes and word.isdigit()) else 0
+    """Return a word as an integer: 0 if it is not a number, -1 if it is not finite."""
+    if type(word) not in (int, float):
+        return 0
+    return int(word) if math.isfinite(word) else -1
 
 
 def _shown(number: Any) -> bytes:

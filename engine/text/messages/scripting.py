@@ -71,10 +71,10 @@ ACL_CHECK = b"ERR Invalid command passed to redis.acl_check_cmd()"
 ARGUMENT_COUNT = b"ERR wrong number of arguments"
 LOG_ARGUMENTS = b"ERR redis.log() requires two arguments or more."
 LOG_LEVEL_NUMBER = b"ERR First argument must be a number (log level)."
-LOG_LEVEL = b"ERR Invalid debug level."
+LOG_LEVEL = b"ERR Invalid log level."
 SETRESP_ARGUMENTS = b"ERR redis.setresp() requires one argument."
 SETRESP_VERSION = b"ERR RESP version must be 2 or 3."
-SET_REPL_ARGUMENTS = b"ERR redis.set_repl() requires two arguments."
+SET_REPL_ARGUMENTS = b"ERR redis.set_repl() requires one argument."
 SET_REPL_FLAGS = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
 
 

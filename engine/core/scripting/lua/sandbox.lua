@@ -39,7 +39,7 @@ host = nil
 local _G, type, next, pairs, rawget, tostring, error, select, unpack = _G, type, next, pairs, rawget, tostring, error,
     select, unpack
 local setmetatable, getmetatable, pcall, xpcall, setfenv = setmetatable, getmetatable, pcall, xpcall, setfenv
-local loadstring, newproxy, coroutine = loadstring, newproxy, coroutine
+local loadstring, newproxy, coroutine, tonumber = loadstring, newproxy, coroutine, tonumber
 local gsub, byte, sub, find, concat = string.gsub, string.byte, string.sub, string.find, table.concat
 local create, resume, running = coroutine.create, coroutine.resume, coroutine.running
 
@@ -247,8 +247,13 @@ local function status_reply(text, ...)
     return { ok = text }
 end
 local function nothing() end
+-- Returns its arguments with the first as a number if it is the text of one.
+local function with_number(...)
+    if select("#", ...) == 0 then return end
+    return tonumber((...)) or (...), select(2, ...)
+end
 -- Python functions always return a value, which is dropped here.
-local function without_result(f) return function(...) f(...) end end
+local function without_result(f) return function(...) f(with_number(...)) end end
 -- Lua converts numbers to text here, because -0 would lose its sign on the way to Python.
 local function sha1hex_of(...)
     if select("#", ...) == 1 and type((...)) == "number" then return offered.sha1hex(tostring((...))) end
