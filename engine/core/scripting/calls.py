@@ -392,6 +392,8 @@ class Calls:
             command = command.subcommands.get(argv[1].upper())
         if command is None:
             raise CommandError(scripting.ACL_CHECK)
+        if not command.arity_fits(len(argv)):
+            raise CommandError(scripting.ACL_CHECK_ARITY)
         assert self.running is not None
         return self.running.caller.user.denial(command, argv) is None
 

@@ -68,6 +68,7 @@ DENIED = {
     "channel": b"ERR The user executing the script can't publish to the channel mentioned in the command",
 }
 ACL_CHECK = b"ERR Invalid command passed to redis.acl_check_cmd()"
+ACL_CHECK_ARITY = b"ERR Wrong number of args for redis.acl_check_cmd()"
 ARGUMENT_COUNT = b"ERR wrong number of arguments"
 LOG_ARGUMENTS = b"ERR redis.log() requires two arguments or more."
 LOG_LEVEL_NUMBER = b"ERR First argument must be a number (log level)."
