@@ -25,9 +25,9 @@ class Keys:
 
     If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv. With
     ``count_at``, the word at that index is the number of keys that follow it: every ``apart``-th word is a key. These
-    keys are returned after those at fixed positions. If the number is not positive or exceeds the remaining words, no
-    keys follow. ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO reports like
-    keys.
+    keys are returned after those at fixed positions. If the number is not positive or exceeds the remaining words,
+    there are no keys at all. ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO
+    reports like keys.
     """
 
     first: int = 0
@@ -53,14 +53,14 @@ class Keys:
         if self.find is not None:
             return self.find(argv)
         if self.count_at:
-            counted = self.counted(argv)
-            return argv[self.first : self.last + 1] + counted if self.first else counted
+            counted = self._counted(argv)
+            return argv[self.first : self.last + 1] + counted if self.first and counted else counted
         if self.are_none:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
         return argv[self.first : last + 1 : self.step]
 
-    def counted(self, argv: list[bytes]) -> list[bytes]:
+    def _counted(self, argv: list[bytes]) -> list[bytes]:
         """Return the keys whose number is at ``count_at``."""
         at = self.count_at + 1
         word = argv[at - 1] if len(argv) >= at else b""
@@ -83,17 +83,18 @@ def _use(words: str) -> Use:
     return Use(given, "access" in given, not {"insert", "update", "delete"}.isdisjoint(given))
 
 
-_OVERWRITES, _SETS_IF, _DELETES = _use("OW update"), _use("RW update"), _use("RM delete")
+_OVERWRITES, _SETS_IF, _GETS = _use("OW update"), _use("RW update"), _use("RW access update")
+_DELETES, _DELETES_IF = _use("RM delete"), _use("RW delete")
 _CONDITIONS = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 
 
 def _variable(use: Use, argv: list[bytes]) -> Use:
     """Return SET's or DELEX's use of its key, which depends on the options."""
     if "delete" in use.words:
-        return use if len(argv) > 2 else _DELETES
+        return _DELETES_IF if len(argv) > 2 else _DELETES
     words = {word.upper() for word in argv[3:]}
     if b"GET" in words:
-        return use
+        return _GETS
     return _SETS_IF if words & _CONDITIONS else _OVERWRITES
 
 

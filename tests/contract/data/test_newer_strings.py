@@ -155,7 +155,9 @@ def test_several_strings_with_one_expiry(server: Server, dialogue) -> None:
     [
         ("SET k v", ["OW", "update"]),
         ("SET k v IFEQ x", ["RW", "update"]),
+        ("SET k v GET", ["RW", "access", "update"]),
         ("DELEX k", ["RM", "delete"]),
+        ("DELEX k IFEQ x", ["RW", "delete"]),
     ],
 )
 def test_getkeysandflags_of_conditional_commands(server: Server, command: str, use: list[str]) -> None:
