@@ -308,7 +308,7 @@ class Scripts:
         if code == _RETURNED_ERROR:
             raise ScriptError(rest[0], counted=bool(rest[1]))
         text, source, line = (*rest, None, None)[:3]
-        text = text.replace(b"\r", b" ").replace(b"\n", b" ")
+        text = text.partition(b"\0")[0].replace(b"\r", b" ").replace(b"\n", b" ")
         if source is not None:
             text = scripting.failed(text, running.name, source, int(line))
         raise ScriptError(text, counted=bool(rest[3:] and rest[3]))

@@ -1,12 +1,14 @@
 -- Replies: the encoding of a script's result as bytes of the protocol.
 --
 -- The chunk receives `kit` (functions of the sandbox). It returns `encoder`, which creates a function that appends
--- encoded values to a list, and `line`, which replaces line breaks in a string with spaces.
+-- encoded values to a list, and functions for texts: `line` replaces line breaks with spaces, `until_zero` returns the part
+-- before the first zero byte, which ends a text in C, and `error_text` also removes line breaks at the end.
 
 local kit = ...
 local behind, shown_double = kit.behind, kit.shown_double
 local type, next, rawget = type, next, rawget
-local format, gsub, sub, floor, ceil = string.format, string.gsub, string.sub, math.floor, math.ceil
+local format, gsub, match, sub, floor, ceil = string.format, string.gsub, string.match, string.sub, math.floor,
+    math.ceil
 
 -- Maximum depth of nested tables. Deeper tables are encoded as an error, as in Redis if Lua's stack is full.
 local MAX_DEPTH = 7995
@@ -19,6 +21,8 @@ local function double(n)
     return shown_double(n)
 end
 local function line(text) return (gsub(text, "[\r\n]", " ")) end
+local function until_zero(text) return match(text, "^[^%z]*") end
+local function error_text(text) return match(text, "^[^%z]*[^\r\n%z]") or "" end
 
 -- Returns a function that appends an encoded value to `out`. proto: the client's protocol; resp: the one that the
 -- script selected.
@@ -52,9 +56,9 @@ local function encoder(out, proto, resp)
         if depth > MAX_DEPTH then return put("-ERR reached lua stack limit\r\n") end
         v = behind[v] or v
         local x = rawget(v, "err")
-        if type(x) == "string" then return put("-" .. line(x) .. "\r\n") end
+        if type(x) == "string" then return put("-" .. line(error_text(x)) .. "\r\n") end
         x = rawget(v, "ok")
-        if type(x) == "string" then return put("+" .. line(x) .. "\r\n") end
+        if type(x) == "string" then return put("+" .. line(until_zero(x)) .. "\r\n") end
         x = rawget(v, "double")
         if type(x) == "number" then
             if proto == 3 then return put("," .. double(x) .. "\r\n") end
@@ -75,7 +79,7 @@ local function encoder(out, proto, resp)
             local kind_of_text, text = rawget(x, "format"), rawget(x, "string")
             if type(kind_of_text) == "string" and type(text) == "string" then
                 if proto == 2 then return bulk(text) end
-                put("=" .. #text + 4 .. "\r\n" .. sub(kind_of_text .. "   ", 1, 3) .. ":")
+                put("=" .. #text + 4 .. "\r\n" .. sub(until_zero(kind_of_text) .. "   ", 1, 3) .. ":")
                 put(text)
                 return put("\r\n")
             end
@@ -94,4 +98,4 @@ local function encoder(out, proto, resp)
     return encode
 end
 
-return { encoder = encoder, line = line }
+return { encoder = encoder, line = line, until_zero = until_zero, error_text = error_text }

@@ -236,10 +236,14 @@ base.coroutine = readonly({ create = safe_create, wrap = safe_wrap, resume = saf
 
 -- -- redis -----------------------------------------------------------------------------------------------------------
 
+local replies = part("replies")
+local encoder, line, until_zero, error_text = replies.encoder, replies.line, replies.until_zero, replies.error_text
+
 local function error_reply(text, ...)
     if type(text) ~= "string" or select("#", ...) > 0 then return { err = "ERR wrong number or type of arguments" } end
+    text = error_text(text)
     if byte(text) == 45 then text = sub(text, 2) end
-    if not find(text, " ", 1, true) then text = "ERR " .. text end
+    if not find(text, " ", 1, true) then text = "ERR " .. gsub(text, "^[\r\n]+", "") end
     return { err = text }
 end
 local function status_reply(text, ...)
@@ -278,14 +282,11 @@ for _, name in pairs({ "cjson", "cmsgpack", "struct", "bit" }) do base[name] = r
 
 -- Reading an undefined global raises an error instead of returning nil.
 local function missing(_, name)
-    error(where(1) .. "Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 0)
+    error(where(1) .. "Script attempted to access nonexistent global variable '" .. until_zero(tostring(name)) .. "'", 0)
 end
 G = readonly(base, missing)
 base._G = G
 shown[G] = readonly({ __index = missing })
-
-local replies = part("replies")
-local encoder, line = replies.encoder, replies.line
 
 -- -- running ---------------------------------------------------------------------------------------------------------
 
@@ -333,7 +334,7 @@ local function outcome(proto, ok, value)
         if kind == "table" then
             local err = rawget(behind[value] or value, "err")
             if type(err) == "string" then
-                return RETURNED_ERROR, line(err), rawget(value, "ignore_error_stats_update") and 1 or 0
+                return RETURNED_ERROR, line(error_text(err)), rawget(value, "ignore_error_stats_update") and 1 or 0
             end
         end
         -- The hook also runs during encoding, because a table can contain itself.
