@@ -255,6 +255,10 @@ redis.register_function{function_name='reads', callback=function(keys) return re
     flags={'no-writes'}, description='gets'}
 redis.register_function('writes', function(keys, args) return redis.call('SET', keys[1], args[1]) end)
 redis.register_function('fails', function() return redis.call('NONSENSE') end)
+redis.register_function('decodes', function(keys, args)
+    local text = args[1]
+    return cjson.decode(text)
+end)
 """
 
 
@@ -282,6 +286,8 @@ def test_functions(library: Server) -> None:
     valkey_text = fails.replace("Redis ", "")
     valkey = {"9.1": Error(valkey_text.replace("fails, ", "")), "8.0": Error(valkey_text)}
     library.expect("FCALL fails 0", Newest(Error(fails), valkey=valkey))
+    decoded = library.run("FCALL decodes 0 x")
+    assert decoded.text.startswith("ERR user_function:10: Expected value but found invalid token at character 1")
     library.run("FUNCTION FLUSH")
 
 
@@ -309,7 +315,7 @@ def test_libraries(library: Server) -> None:
     library.expect_error(("FUNCTION", "LOAD", other), "ERR Function counted already exists")
     [about] = library.run("FUNCTION LIST LIBRARYNAME my* WITHCODE")
     assert _by_name(about)[b"library_code"] == LIBRARY.encode()
-    assert len(_by_name(about)[b"functions"]) == 4
+    assert len(_by_name(about)[b"functions"]) == 5
     library.expect("FUNCTION DELETE mylib", "OK")
     library.expect_error("FCALL counted 0", "ERR Function not found")
     library.expect_error("FUNCTION DELETE mylib", "ERR Library not found")

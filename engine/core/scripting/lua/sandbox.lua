@@ -47,10 +47,29 @@ local READONLY = "Attempt to modify a readonly table"
 local OUT_OF_MEMORY = "not enough memory"
 local FIRST, EVERY_RESUME = 1000, 8
 
-local tail_place = is_eval and "user_script:1: " or "user_function:1: "
+local chunk_name = is_eval and "@user_script" or "@user_function"
+-- The running script or function.
+local current
+-- Returns the last line of `current` with code, which is where a tail call usually is.
+local function last_line()
+    local info, last = getinfo(current, "SL"), 0
+    for line in pairs(info.activelines) do
+        if line > last and (info.what == "main" or line < info.lastlinedefined) then last = line end
+    end
+    return last > 0 and last or info.lastlinedefined
+end
+-- Returns the script's position at this level or above it. A tail call removes its caller from the stack. Then this is
+-- the position of the call before it or, if there is none, the last line.
+local function position(level)
+    local info
+    repeat
+        level = level + 1
+        info = getinfo(level, "Sl")
+    until not info or (info.source ~= "=(redis)" and info.currentline > 0)
+    return info or { source = chunk_name, short_src = sub(chunk_name, 2), currentline = last_line() }
+end
 -- Returns the script's position at which it called a function of these libraries, such as "user_script:1: ", and
--- whether that was a method call. The line of a tail call is unknown. A call by a C function, such as pcall, has no
--- position.
+-- whether that was a method call. A call by a C function, such as pcall, has no position.
 local function where(level)
     local info
     repeat
@@ -58,9 +77,9 @@ local function where(level)
         info = getinfo(level, "Sl")
     until not info or info.source ~= "=(redis)"
     local is_method = info and getinfo(level - 1, "n").namewhat == "method"
-    if info and info.currentline > 0 then return info.short_src .. ":" .. info.currentline .. ": ", is_method end
     if info and info.what == "C" then return "" end
-    return tail_place
+    info = position(level)
+    return info.short_src .. ":" .. info.currentline .. ": ", is_method
 end
 local function fail(text) error(where(2) .. text, 0) end
 local function bad_argument(n, name, text)
@@ -291,7 +310,6 @@ shown[G] = readonly({ __index = missing })
 -- -- running ---------------------------------------------------------------------------------------------------------
 
 local scripts = {}
-local chunk_name = is_eval and "@user_script" or "@user_function"
 
 -- Returns the text `err` of a raised table, or of a table that its `__index` leads to, without running script code.
 local function text_of(e)
@@ -306,17 +324,12 @@ end
 -- Returns an error as a table with its text and position. This is xpcall's handler: the position is still on the stack.
 local function on_error(e)
     if e == OUT_OF_MEMORY then return { err = "ERR " .. e, source = chunk_name, line = 1 } end
-    local level, info = 2
-    repeat
-        info = getinfo(level, "Sl")
-        level = level + 1
-    until not info or (info.source ~= "=(redis)" and info.what ~= "C" and info.what ~= "tail")
+    local info = position(2)
     if type(e) == "userdata" and e ~= null then e = { err = raised_error() } end
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then e = where(1) .. gsub(e, "^.-: ", "") end
     if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
     local err = text_of(behind[e] or e) or "ERR unknown error"
-    -- A tail call removes its caller from the stack, so line 1 is reported.
-    return { err = err, source = info and info.source or chunk_name, line = info and info.currentline or 1 }
+    return { err = err, source = info.source, line = info.currentline }
 end
 
 -- Codes of results with several values, as in scripts.py.
@@ -347,8 +360,9 @@ local function outcome(proto, ok, value)
     if type(value) ~= "table" then return NO_MEMORY, nil end
     return FAILED, value.err, value.source, value.line
 end
--- Prepares for a run. The previous script may have changed the hook.
-local function begin()
+-- Prepares for a run of `f`. The previous script may have changed the hook.
+local function begin(f)
+    current = f
     if killed or every ~= FIRST then watch() end
 end
 local function arguments(count, ...)
@@ -372,13 +386,14 @@ function api.compile(name, text)
 end
 function api.forget(name) scripts[name] = nil end
 function api.run(name, proto, count, ...)
+    local f = scripts[name]
     base.KEYS, base.ARGV = arguments(count, ...)
-    begin()
-    return outcome(proto, xpcall(scripts[name], on_error))
+    begin(f)
+    return outcome(proto, xpcall(f, on_error))
 end
 function api.run_function(name, proto, count, ...)
     local f, keys, args = scripts[name], arguments(count, ...)
-    begin()
+    begin(f)
     return outcome(proto, xpcall(function() return (f(keys, args)) end, on_error))
 end
 
@@ -413,7 +428,7 @@ end
 function api.load()
     is_loading = true
     registering.begin()
-    begin()
+    begin(library)
     local ok, failure = xpcall(library, on_error)
     library = nil
     loaded, is_loading = registering.finish(), false
