@@ -179,10 +179,13 @@ class Telemetry:
         self._follow()
 
     def count_error(self, error: CommandError) -> None:
-        """Count an error reply by its code, unless it is already counted."""
+        """Count an error reply by its code, unless it is already counted. A text of one word has the code ERR."""
         if error.counted:
             return
-        code = error.text.partition(b" ")[0]
+        error.counted = True
+        code, space, _ = error.text.partition(b" ")
+        if not space:
+            code = b"ERR"
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def reset(self) -> None:

@@ -5,7 +5,7 @@ command that runs the script, such as EVAL. Its duration is added to its own sta
 scripts, which never blocks, uses the protocol that the script has selected, and has the caller's user, database and
 rights. This module checks whether the command may run, because the rules and error texts differ from those for clients.
 
-Python exceptions must never reach a script. An error's text is stored in `Calls.error`, and `RaisedError` is raised.
+Python exceptions must never reach a script. An error is stored in `Calls.error`, and `RaisedError` is raised.
 The sandbox replaces this exception with a table that contains the text.
 """
 
@@ -52,14 +52,10 @@ _FAST_NS = 1_000_000
 
 
 class RaisedError(Exception):
-    """An error for the script; its text is in `Calls.error`."""
+    """An error for the script, which is in `Calls.error`."""
 
 
 _RAISED = RaisedError()
-
-
-class WordsError(CommandError):
-    """Invalid arguments of a call. Nothing was called, and no error is counted."""
 
 
 #: Names of the functions of `redis` below that return a result.
@@ -87,10 +83,10 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *words)
         except CommandError as error:
-            self.error = error.text
+            self.error = error.as_reply()
         except BaseException as error:  # noqa: BLE001 - must not reach the script
             self._break(error)
-            self.error = general.INTERNAL_ERROR
+            self.error = CommandError(general.INTERNAL_ERROR)
         words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
@@ -134,8 +130,8 @@ class Calls:
         self.running: Execution | None = None
         self.memory: Memory | None = None
         self.resp = 2
-        #: The text of the last raised error.
-        self.error = b""
+        #: The last raised error.
+        self.error = CommandError(b"")
         #: An unexpected error. It ends the script, and is then raised by the command that ran the script.
         self.broken: BaseException | None = None
         self.version = REDIS_VERSION.encode()
@@ -194,9 +190,9 @@ class Calls:
         """Return the protocol that the script has selected."""
         return self.resp
 
-    def raised_error(self) -> bytes:
-        """Return the text of the last raised error."""
-        return self.error
+    def raised_error(self) -> tuple[bytes, bool]:
+        """Return the text of the last raised error, and whether it is already in the statistics of error replies."""
+        return self.error.text, self.error.counted
 
     def _break(self, error: BaseException) -> None:
         self.broken = self.broken or error
@@ -211,12 +207,12 @@ class Calls:
             value = self._run(words)
             if type(value) is not CommandError:
                 return value
-            self.error = value.text
+            self.error = value
         except CommandError as error:
-            self.error = error.text
+            self.error = error.as_reply()
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
-            self.error = general.INTERNAL_ERROR
+            self.error = CommandError(general.INTERNAL_ERROR)
         words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
@@ -230,14 +226,14 @@ class Calls:
             except CommandError as error:
                 value = error.as_reply()
             shown: dict[bytes, Any] = {b"err": value.text}
-            if not isinstance(value, WordsError):
+            if value.counted:
                 shown[b"ignore_error_stats_update"] = True
             return self._passed(shown)
         except CommandError as error:
-            self.error = error.text
+            self.error = error.as_reply()
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
-            self.error = general.INTERNAL_ERROR
+            self.error = CommandError(general.INTERNAL_ERROR)
         words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
@@ -274,7 +270,7 @@ class Calls:
     def _words(self, words: tuple[Any, ...]) -> list[bytes]:
         """Return the arguments of a call as a command's words."""
         if not words:
-            raise WordsError(scripting.NO_ARGUMENTS)
+            raise CommandError(scripting.NO_ARGUMENTS)
         return [word if type(word) is bytes else _shown(word) for word in words]
 
     def _run(self, words: tuple[Any, ...]) -> Any:
@@ -284,7 +280,7 @@ class Calls:
         """
         # A single function, because a script may make thousands of calls.
         if not words:
-            raise WordsError(scripting.NO_ARGUMENTS)
+            raise CommandError(scripting.NO_ARGUMENTS)
         argv = []
         for word in words:  # a comprehension would cost another function call
             argv.append(word if type(word) is bytes else _shown(word))  # noqa: PERF401
@@ -352,6 +348,8 @@ class Calls:
             command = command.subcommands.get(argv[1].upper())
         if command is not None and command.arity_fits(len(argv)):
             return command
+        if command is not None:
+            self._ctx.telemetry.stats[command.full_name].rejected += 1
         subject = subject_of(argv[0]) if command is None else None
         text = scripting.WRONG_ARITY if command is not None else scripting.UNKNOWN_COMMAND
         error = CommandError(text if subject is None else general.left_out(argv[0], subject))
@@ -459,7 +457,7 @@ def _shown(number: Any) -> bytes:
             return b"%d" % number
         number = float(number)
     elif type(number) is not float:
-        raise WordsError(scripting.BAD_ARGUMENTS)
+        raise CommandError(scripting.BAD_ARGUMENTS)
     if math.isnan(number):
         return b"-nan" if math.copysign(1, number) < 0 else b"nan"
     return doubles.text(number) if number else b"0"

@@ -20,6 +20,7 @@ from engine.core.protocol.replies import CommandError, Raw, Reply, Steps
 from engine.core.scripting.calls import Calls
 from engine.core.scripting.execution import KNOWN_FLAGS, UNDECLARED, Execution, Flags, Verdict, flags_of
 from engine.core.scripting.interpreter import Interpreter
+from engine.core.table.registry import called_by
 from engine.text.messages import scripting
 from engine.text.words import split_words
 
@@ -302,6 +303,8 @@ class Scripts:
             return int(outcome) if -_LIMIT <= outcome < _LIMIT else -_LIMIT
         code, *rest = outcome
         if code == _BYTES:
+            if len(rest) > 1:
+                self._count_errors(running, int(rest[1]), rest[2].splitlines())
             return Raw(rest[0])
         if code == _OUT_OF_MEMORY:
             raise ScriptError(scripting.OUT_OF_MEMORY, counted=False)
@@ -312,6 +315,17 @@ class Scripts:
         if source is not None:
             text = scripting.failed(text, running.name, source, int(line))
         raise ScriptError(text, counted=bool(rest[3:] and rest[3]))
+
+    def _count_errors(self, running: Execution, counted: int, texts: list[bytes]) -> None:
+        """Count the errors within a reply.
+
+        As in Redis, the run fails once for each error that is already in the statistics, and once for all others.
+        """
+        telemetry, command = self._ctx.telemetry, called_by(running.argv)
+        assert command is not None
+        for text in texts:
+            telemetry.count_error(CommandError(text))
+        telemetry.stats[command.full_name].failed += counted + bool(texts)
 
     # -- ending a script --------------------------------------------------------------------------------------------
 

@@ -236,6 +236,43 @@ def test_calls_of_scripts_are_counted(server: Server) -> None:
     assert "failed_calls=1" in next(row for row in found.splitlines() if row.startswith("cmdstat_incr"))
 
 
+@since("8.6")
+@pytest.mark.parametrize(
+    ("script", "errors", "failed"),
+    [
+        ("return redis.error_reply('MY no')", {"MY": 1}, 1),
+        ("return {err='oneword'}", {"ERR": 1}, 1),
+        ("return {err='a#b:c d'}", {"a_b_c": 1}, 1),
+        ("error({err='MY no'})", {"MY": 1}, 1),
+        ("error('no')", {"ERR": 1}, 1),
+        ("return redis.call('GET')", {"ERR": 1}, 1),
+        ("return redis.pcall('GET')", {"ERR": 1}, 1),
+        ("error(redis.pcall('GET'))", {"ERR": 1}, 1),
+        ("return redis.call()", {"ERR": 1}, 1),
+        ("return redis.sha1hex()", {"ERR": 1}, 1),
+        ("redis.pcall('GET') return 1", {"ERR": 1}, 0),
+        ("return {redis.error_reply('MY no'), {{err='MY no'}}}", {"MY": 2}, 1),
+        ("return {redis.pcall('GET'), redis.pcall('GET')}", {"ERR": 2}, 2),
+        ("return {redis.pcall('GET'), redis.error_reply('MY no')}", {"ERR": 1, "MY": 1}, 2),
+        ("redis.setresp(3) return {map={a=redis.error_reply('MY no')}}", {"MY": 1}, 1),
+        ("error({err='MY no', ignore_error_stats_update=true})", {}, 1),
+        ("error({err='MY no', ignore_error_stats_update=1})", {"MY": 1}, 1),
+    ],
+)
+def test_errors_of_scripts_are_counted_once(server: Server, script: str, errors: dict[str, int], failed: int) -> None:
+    """Each error of a script or of its calls is counted once, also within a reply, and EVAL as failed."""
+    server.run("CONFIG RESETSTAT")
+    server.run("EVAL", script, 0)
+    rows = [row.partition(":") for row in server.run("INFO errorstats commandstats stats").decode().splitlines()]
+    found = {name: values for name, _, values in rows}
+    counts = {name: values for name, values in found.items() if name.startswith("errorstat_")}
+    assert counts == {f"errorstat_{code}": f"count={count}" for code, count in errors.items()}
+    assert found["total_error_replies"] == str(sum(errors.values()))
+    assert found["cmdstat_eval"].endswith(f"rejected_calls=0,failed_calls={failed}")
+    rejected = script.count("('GET')")
+    assert found.get("cmdstat_get", "").endswith(f"rejected_calls={rejected},failed_calls=0" if rejected else "")
+
+
 @over_tcp
 def test_monitor_shows_the_calls_of_scripts(server: Server) -> None:
     """MONITOR shows calls of scripts with `lua` in place of an address."""

@@ -248,9 +248,14 @@ def _latencystats(ctx: Context, facts: ProcessFacts) -> _Lines:
     ]
 
 
+#: Replaces the characters of INFO's own syntax in an error's code.
+_SAFE = bytes.maketrans(b"#:\r\n", b"____")
+
+
 def _errorstats(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
-    return [(f"errorstat_{code.decode('latin-1')}", f"count={count}") for code, count in ctx.telemetry.errors.items()]
+    errors = ctx.telemetry.errors.items()
+    return [(f"errorstat_{code.translate(_SAFE).decode('latin-1')}", f"count={count}") for code, count in errors]
 
 
 def _keyspace(ctx: Context, facts: ProcessFacts) -> _Lines:

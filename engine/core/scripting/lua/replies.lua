@@ -1,8 +1,8 @@
 -- Replies: the encoding of a script's result as bytes of the protocol.
 --
 -- The chunk receives `kit` (functions of the sandbox). It returns `encoder`, which creates a function that appends
--- encoded values to a list, and functions for texts: `line` replaces line breaks with spaces, `until_zero` returns the part
--- before the first zero byte, which ends a text in C, and `error_text` also removes line breaks at the end.
+-- encoded values to a list, and functions for texts: `line` replaces line breaks with spaces, `until_zero` returns the
+-- part before the first zero byte, which ends a text in C, and `error_text` also removes line breaks at the end.
 
 local kit = ...
 local behind, shown_double = kit.behind, kit.shown_double
@@ -25,7 +25,8 @@ local function until_zero(text) return match(text, "^[^%z]*") end
 local function error_text(text) return match(text, "^[^%z]*[^\r\n%z]") or "" end
 
 -- Returns a function that appends an encoded value to `out`. proto: the client's protocol; resp: the one that the
--- script selected.
+-- script selected. The texts of errors are collected in `out.errors` as lines; those that are in the statistics of error
+-- replies are only counted there.
 local function encoder(out, proto, resp)
     local count = #out
     local null = proto == 3 and "_\r\n" or "$-1\r\n"
@@ -56,7 +57,17 @@ local function encoder(out, proto, resp)
         if depth > MAX_DEPTH then return put("-ERR reached lua stack limit\r\n") end
         v = behind[v] or v
         local x = rawget(v, "err")
-        if type(x) == "string" then return put("-" .. line(error_text(x)) .. "\r\n") end
+        if type(x) == "string" then
+            x = line(error_text(x))
+            local errors = out.errors or { counted = 0 }
+            out.errors = errors
+            if rawget(v, "ignore_error_stats_update") == true then
+                errors.counted = errors.counted + 1
+            else
+                errors[#errors + 1] = x .. "\n"
+            end
+            return put("-" .. x .. "\r\n")
+        end
         x = rawget(v, "ok")
         if type(x) == "string" then return put("+" .. line(until_zero(x)) .. "\r\n") end
         x = rawget(v, "double")

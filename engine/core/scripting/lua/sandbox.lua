@@ -113,11 +113,16 @@ local null = newproxy(true)
 getmt(null).__tostring = function() return "userdata: (nil)" end
 getmt(null).__metatable = false
 
+-- Returns the last error raised by a function of `redis`, in the form that scripts may receive.
+local function raised()
+    local text, is_counted = raised_error()
+    return { err = text, ignore_error_stats_update = is_counted or nil }
+end
 -- Returns a caught error in the form that scripts may receive.
 local function fixed(e)
     -- Remove the position in these libraries, which is meaningless to a script.
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then return (gsub(e, "^.-: ", "")) end
-    if type(e) == "userdata" and e ~= null then return { err = raised_error() } end
+    if type(e) == "userdata" and e ~= null then return raised() end
     if e == OUT_OF_MEMORY then error(e, 0) end
     return e
 end
@@ -301,7 +306,8 @@ for _, name in pairs({ "cjson", "cmsgpack", "struct", "bit" }) do base[name] = r
 
 -- Reading an undefined global raises an error instead of returning nil.
 local function missing(_, name)
-    error(where(1) .. "Script attempted to access nonexistent global variable '" .. until_zero(tostring(name)) .. "'", 0)
+    name = until_zero(tostring(name))
+    error(where(1) .. "Script attempted to access nonexistent global variable '" .. name .. "'", 0)
 end
 G = readonly(base, missing)
 base._G = G
@@ -325,18 +331,23 @@ end
 local function on_error(e)
     if e == OUT_OF_MEMORY then return { err = "ERR " .. e, source = chunk_name, line = 1 } end
     local info = position(2)
-    if type(e) == "userdata" and e ~= null then e = { err = raised_error() } end
+    if type(e) == "userdata" and e ~= null then e = raised() end
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then e = where(1) .. gsub(e, "^.-: ", "") end
     if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
-    local err = text_of(behind[e] or e) or "ERR unknown error"
-    return { err = err, source = info.source, line = info.currentline }
+    e = behind[e] or e
+    return { err = text_of(e) or "ERR unknown error", source = info.source, line = info.currentline,
+        is_counted = rawget(e, "ignore_error_stats_update") == true and 1 or 0 }
 end
 
 -- Codes of results with several values, as in scripts.py.
 local BYTES, FAILED, RETURNED_ERROR, NO_MEMORY = 0, 1, 2, 3
+-- Returns the bytes of a reply. If it contains errors, also returns the number of those that are in the statistics, and
+-- the texts of the others as lines.
 local function encoded(proto, value)
     local out = {}
     encoder(out, proto, resp_now())(value, 1)
+    local errors = out.errors
+    if errors then return concat(out), errors.counted, concat(errors) end
     return concat(out)
 end
 -- Returns the result of a run: a string, a number or nil, or a code and its values.
@@ -347,18 +358,23 @@ local function outcome(proto, ok, value)
         if kind == "table" then
             local err = rawget(behind[value] or value, "err")
             if type(err) == "string" then
-                return RETURNED_ERROR, line(error_text(err)), rawget(value, "ignore_error_stats_update") and 1 or 0
+                local is_counted = rawget(value, "ignore_error_stats_update") == true
+                return RETURNED_ERROR, line(error_text(err)), is_counted and 1 or 0
             end
         end
         -- The hook also runs during encoding, because a table can contain itself.
-        ok, value = pcall(encoded, proto, value)
-        if ok and not killed then return BYTES, value end
+        local counted, texts
+        ok, value, counted, texts = pcall(encoded, proto, value)
+        if ok and not killed then
+            if texts then return BYTES, value, counted, texts end
+            return BYTES, value
+        end
     end
     -- A killed script fails even if its last call, such as pcall, has caught the error.
     if ok then value = killed end
     -- Lua calls no handler for an out-of-memory error, and there is no memory for a table.
     if type(value) ~= "table" then return NO_MEMORY, nil end
-    return FAILED, value.err, value.source, value.line
+    return FAILED, value.err, value.source, value.line, value.is_counted
 end
 -- Prepares for a run of `f`. The previous script may have changed the hook.
 local function begin(f)
