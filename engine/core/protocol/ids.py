@@ -25,6 +25,7 @@ __all__ = [
     "parse_many",
     "parse_u64",
     "position",
+    "special",
     "split",
     "text",
 ]
@@ -33,6 +34,17 @@ __all__ = [
 #: A number as the C library reads it, and a negative number as Redis itself reads it.
 _UNUSUAL = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
 _NEGATIVE = re.compile(rb"-[1-9][0-9]*")
+
+
+_SPECIAL = frozenset((b"*", b"$", b">", b"-", b"+"))
+
+
+def special(word: bytes) -> bytes:
+    """Return a special ID up to a NUL byte, which ends a text in C; return other words unchanged."""
+    if b"\0" not in word:
+        return word
+    begin = word.partition(b"\0")[0]
+    return begin if begin in _SPECIAL or begin.endswith(b"-*") else word
 
 
 def parse_u64(text: bytes) -> int:
@@ -77,6 +89,7 @@ def parse_many(words: list[bytes]) -> list[int]:
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
     """Parse an ID, or ``-`` and ``+`` for the smallest and the largest ID."""
+    word = special(word)
     if word == b"-":
         return MIN_ID
     if word == b"+":

@@ -99,7 +99,7 @@ AUTOCLAIM_COUNT = b"ERR COUNT must be > 0"
 
 def unrecognized_claim_option(word: bytes) -> bytes:
     """Return the error of XCLAIM for an unknown option."""
-    return b"ERR Unrecognized XCLAIM option '%b'" % word
+    return b"ERR Unrecognized XCLAIM option '%b'" % word.partition(b"\0")[0]
 
 
 # -- XDELEX, XACKDEL, XNACK ---------------------------------------------------------------------------------------

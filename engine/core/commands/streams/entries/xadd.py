@@ -22,7 +22,7 @@ _MAX_ENTRY_BYTES = 1 << 30
 class _Options:
     """XADD's options. ``at``: index of the ID among the command's words."""
 
-    __slots__ = ("at", "auto_iid", "iid", "nomkstream", "producer", "trim")
+    __slots__ = ("at", "auto_iid", "iid", "nomkstream", "producer", "trim", "word")
 
     def __init__(self, argv: list[bytes]) -> None:
         self.nomkstream = False
@@ -34,7 +34,7 @@ class _Options:
             self._set_option(option)
         if self.at == len(argv):
             raise CommandError(general.SYNTAX)
-        word = argv[self.at]
+        self.word = word = ids.special(argv[self.at])
         if word != b"*" and not word.endswith(b"-*"):
             ids.parse(word)
         elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
@@ -79,7 +79,7 @@ def _parse(argv: list[bytes]) -> _Options:
         options = _Options(argv)
         # Cache options of two or three words, such as MAXLEN with a threshold. With one word, the cache's key would
         # include a value of the entry.
-        if options.at in (4, 5) and argv[options.at] == b"*" and not options.producer and sum(map(len, words)) < 256:
+        if options.at in (4, 5) and options.word == b"*" and not options.producer and sum(map(len, words)) < 256:
             if len(_cache) >= _CACHE_MAX:
                 _cache.clear()
             _cache[words] = options
@@ -101,7 +101,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         options, fields, iid = None, argv[3:], b""
     else:
         options = _parse(argv)
-        word, fields, iid = argv[options.at], argv[options.at + 1 :], options.iid
+        word, fields, iid = options.word, argv[options.at + 1 :], options.iid
         if not fields or len(fields) % 2:
             raise CommandError(general.wrong_arity(b"xadd"))
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):

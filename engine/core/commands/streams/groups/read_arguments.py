@@ -81,7 +81,8 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
             if len(words) % 2:
                 raise CommandError(streams.READGROUP_UNBALANCED if grouped else streams.READ_UNBALANCED)
             half = len(words) // 2
-            read.keys, read.id_words, read.id_pos = words[:half], words[half:], len(argv) - half
+            read.keys, read.id_words = words[:half], list(map(ids.special, words[half:]))
+            read.id_pos = len(argv) - half
         elif word == b"GROUP" and more > 1:
             if not grouped:
                 raise CommandError(streams.read_only_with_group(b"GROUP"))
