@@ -192,11 +192,14 @@ class Database:
         return following, keys
 
     def random_key(self) -> bytes | None:
-        """Return a random key that is not due; None if there is no such key."""
-        if self.changes.expiry_held_until > self.changes.now:
-            live = self.keys()
-            return live[self.changes.pick(len(live))] if live else None
+        """Return a random key that is not due; None if there is no such key.
+
+        As in Redis, a key that is due is returned if expiry is held, such as on a replica, and all keys are due.
+        """
         names = self._table.names
+        if self.changes.expiry_held_until > self.changes.now:
+            live = self.keys() or names
+            return live[self.changes.pick(len(live))] if live else None
         while names:
             key = names[self.changes.pick(len(names))]
             if key in self:

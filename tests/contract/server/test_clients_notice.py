@@ -130,6 +130,17 @@ def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
     server.expect("DBSIZE", 1)
 
 
+@since("8.0")
+def test_a_random_key_may_be_due_if_all_keys_are(server: Server) -> None:
+    """While expiry is held, as on a replica, RANDOMKEY returns a key that is due if there is no other; 7.0 hangs."""
+    server.given("MULTI", "SET k v PX 10", "CLIENT PAUSE 10000 WRITE", "EXEC")
+    server.let_pass(20)
+    server.expect("KEYS *", [])
+    server.expect("RANDOMKEY", "k")
+    server.given("CLIENT UNPAUSE")
+    server.expect("RANDOMKEY", None)
+
+
 @hand_clock
 @pytest.mark.parametrize("write", ["SET k w", "APPEND k w", "SET k w KEEPTTL", "SETNX k w"])
 def test_a_write_after_a_pause_in_a_transaction_replaces_an_expired_key(server: Server, write: str) -> None:
