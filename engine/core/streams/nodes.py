@@ -375,15 +375,15 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
     """Return the number of nodes and the number of radix tree nodes that hold them.
 
-    ``length`` is the stream's number of live entries, and ``number`` its number of segments. ``segments`` contains at
-    least the first ``COUNTED_SEGMENTS`` of them. The counts are exact for up to ``COUNTED_SEGMENTS`` segments. For more
-    segments, the counts are extrapolated from the first nodes of the first complete segment, so the cost does not
-    depend on the length.
+    ``length`` is the stream's number of live entries, and ``number`` its number of segments. Up to ``COUNTED_SEGMENTS``
+    are all in ``segments``, and the counts are exact. Of more, ``segments`` contains one from the middle, because
+    entries may have become longer. The counts are extrapolated from its first nodes, so the cost does not depend on the
+    length.
     """
     if number <= COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
         return len(keys), radix_nodes(keys)
-    sample = segments[1 if segments[0].start else 0]
+    (sample,) = segments
     nodes = sample.nodes
     nodes.sync(sample, limits, _SAMPLE + 1)
     # The last node is left out: it may be incomplete.

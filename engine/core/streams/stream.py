@@ -329,8 +329,8 @@ class Stream:
     def count_nodes(self) -> tuple[int, int]:
         """Return the number of nodes, and of radix tree nodes that would hold them; see ``nodes.count_nodes``."""
         count = len(self._segments)
-        first = [self._unfold(number) for number in range(min(count, COUNTED_SEGMENTS))]
-        return count_nodes(first, count, self.storage.limits, self.length)
+        counted = range(count) if count <= COUNTED_SEGMENTS else (count // 2,)
+        return count_nodes(list(map(self._unfold, counted)), count, self.storage.limits, self.length)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

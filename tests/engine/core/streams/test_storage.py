@@ -346,6 +346,15 @@ def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
     assert len(stream.node_extents()) == 360
 
 
+def test_the_estimate_allows_for_entries_that_become_longer(monkeypatch):
+    """The number of nodes is estimated from the middle of the stream: entries at its start may be shorter."""
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 100)
+    stream = Stream(Storage())
+    for number in range(1, 3001):
+        stream.append(number << 64, frame(b"%d-0" % number, [b"name", b"x" * (20 + number // 10)]))
+    assert stream.count_nodes()[0] == pytest.approx(len(stream.node_extents()), rel=0.1)
+
+
 def _trie_nodes(keys: list[bytes]) -> int:
     """Return the number of nodes of a compressed radix tree, counted by building it."""
     if len(keys) == 1:
