@@ -61,10 +61,14 @@ _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 #: What hiredis accepts as the header of an aggregate other than an array. (Each pattern begins with a fixed character,
 #: which is found fast.)
-_AGGREGATES = [re.compile(rb"%b-?[0-9]+\r\n" % re.escape(mark)) for mark in (b">", b"~", b"%", b"|")]
+_AGGREGATES = {mark: re.compile(rb"%b-?[0-9]+\r\n" % re.escape(bytes([mark]))) for mark in b">~%|"}
 #: What hiredis accepts as a simple string (from its last plus sign), as the header of a verbatim string, and as a big
 #: number.
-_DISGUISED = [re.compile(pattern) for pattern in (rb"\+[^\r\n+]*\r\n", rb"=[0-9]+\r\n", rb"\(-?[0-9]*\r\n")]
+_DISGUISED = {
+    _PLUS: re.compile(rb"\+[^\r\n+]*\r\n"),
+    _EQUALS: re.compile(rb"=[0-9]+\r\n"),
+    _PARENTHESIS: re.compile(rb"\(-?[0-9]*\r\n"),
+}
 _NOTHING: Any = object()
 #: Fed to hiredis after a buffer. It is returned as an empty array if and only if the buffer ended with a complete
 #: value.
@@ -384,10 +388,10 @@ class RequestParser:
         return end
 
 
-def _has_any(patterns: list[re.Pattern[bytes]], data: bytes, start: int) -> bool:
-    """Return whether ``data`` matches one of the patterns anywhere from ``start`` on."""
-    for pattern in patterns:  # noqa: SIM110 - a generator would cost more than most searches
-        if pattern.search(data, start) is not None:
+def _has_any(patterns: dict[int, re.Pattern[bytes]], data: bytes, start: int) -> bool:
+    """Return whether ``data`` matches one of the patterns, by their first byte, anywhere from ``start`` on."""
+    for mark, pattern in patterns.items():  # noqa: SIM110 - a generator would cost more than most searches
+        if mark in data and pattern.search(data, start) is not None:
             return True
     return False
 
