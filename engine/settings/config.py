@@ -176,15 +176,18 @@ class Config:
 
     def change(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes | None:
         """Set all of ``pairs`` or none (CONFIG SET); return None, or the error reply."""
-        new: dict[str, Any] = {}
-        for name, word in pairs:
+        named: dict[str, Directive] = {}
+        for name, _ in pairs:
             lower = name.decode("latin-1").lower()
             definition = DIRECTIVES.get(ALIASES.get(lower, lower))
             if definition is None:
                 return settings.unknown_option_for_config_set(name)
-            refusal = self._refusal(definition, new)
+            refusal = self._refusal(definition, named)
             if refusal:
                 return settings.config_set_failed(name, refusal)
+            named[definition.name] = definition
+        new: dict[str, Any] = {}
+        for definition, (name, word) in zip(named.values(), pairs, strict=True):
             words = [word]
             if definition.kind.several_words:
                 split = split_words(word)
@@ -197,8 +200,8 @@ class Config:
                 return settings.config_set_failed(name, str(error))
         return self._apply(new)
 
-    def _refusal(self, directive: Directive, new: dict[str, Any]) -> str:
-        if directive.name in new:
+    def _refusal(self, directive: Directive, named: dict[str, Directive]) -> str:
+        if directive.name in named:
             return settings.DUPLICATE
         if FIXED in directive.marks:
             return settings.IMMUTABLE

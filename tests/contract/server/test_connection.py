@@ -128,6 +128,14 @@ CASES: list[tuple[Any, Any]] = [
         Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),
     ),
     (
+        "CONFIG SET timeout x timeout 6",
+        Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),
+    ),
+    (
+        "CONFIG SET timeout x nosuch 1",
+        Error("ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
+    ),
+    (
         "CONFIG SET timeout 5 hz x",
         Error(
             "ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer"
@@ -221,6 +229,10 @@ def test_client_setinfo_sets_library_name_and_version(server: Server) -> None:
     client.expect(
         ("CLIENT", "SETINFO", "lib-name", "a b"),
         Error("ERR lib-name cannot contain spaces, newlines or special characters."),
+    )
+    client.expect(
+        ("CLIENT", "SETINFO", "LIB-Ver", "a b"),
+        Error("ERR LIB-Ver cannot contain spaces, newlines or special characters."),
     )
     client.expect("CLIENT SETINFO other x", Error("ERR Unrecognized option 'other'"))
 

@@ -69,7 +69,7 @@ def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     if option not in (b"lib-name", b"lib-ver"):
         raise CommandError(clients.unrecognized_client_option(argv[2]))
     if any(not 33 <= char <= 126 for char in argv[3]):
-        raise CommandError(clients.client_info_characters(option))
+        raise CommandError(clients.client_info_characters(argv[2]))
     if option == b"lib-name":
         ctx.session.lib_name = argv[3]
     else:
