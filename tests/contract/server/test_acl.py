@@ -78,6 +78,7 @@ def test_users_are_created_and_deleted(acl: Server) -> None:
     acl.expect("ACL WHOAMI", "default")
     acl.expect("ACL USERS", ["default"])
     acl.expect("ACL SETUSER zoe", OK)
+    acl.expect(("ACL", "SETUSER", "zoe", "", "off"), OK)
     acl.expect("ACL SETUSER bob on >pw ~a* %R~b &c +config|get", OK)
     acl.expect("ACL USERS", ["bob", "default", "zoe"])
     assert lines(acl) == [

@@ -69,6 +69,8 @@ class User:
 
     def _apply(self, rule: bytes, all_channels: bool) -> None:
         match rule.lower():
+            case b"":
+                pass
             case b"on":
                 self.enabled = True
             case b"off":
