@@ -200,9 +200,11 @@ def test_deletions_without_a_key(stream: Server) -> None:
     stream.expect("EXISTS none", 0)
 
 
-@pytest.mark.parametrize("command", ["XDELEX k IDS 1 1-0", "XACKDEL k g IDS 1 1-0", "XACKDEL k g WAT 1 1-0"])
+@pytest.mark.parametrize(
+    "command", ["XDELEX k IDS 1 1-0", "XDELEX k WAT 2 1-0", "XACKDEL k g IDS 1 1-0", "XACKDEL k g WAT 1 1-0"]
+)
 def test_deletions_of_another_type(stream: Server, command: str) -> None:
-    """A key of another type is an error."""
+    """A key of another type is an error, before invalid arguments."""
     stream.given("SET k v")
     stream.expect(command, WRONGTYPE)
 

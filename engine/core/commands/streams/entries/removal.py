@@ -93,9 +93,9 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply has one number per ID: 1 if the entry was deleted, -1 if it does not exist, 2 if it is still referenced.
     """
-    policy, words = parse_policy_and_ids(Args(argv, 2))
     key = argv[1]
-    stream = ctx.db.stream(key)
+    stream = ctx.db.stream(key)  # Like Redis, refuse another type before invalid arguments.
+    policy, words = parse_policy_and_ids(Args(argv, 2))
     if stream is None:
         return [-1] * len(words)
     return listed(ctx, argv, words, _STEP_WITH_POLICY, partial(_delete_with_policy, ctx, key, policy))
