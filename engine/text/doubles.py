@@ -52,8 +52,9 @@ def _has_digits(word: bytes) -> bool:
 def parse_bound(word: bytes) -> float | None:
     """Return the bound of a range; None if ``word`` is not a number.
 
-    A number out of range is infinite, and an empty word is 0.
+    A number out of range is infinite, an empty word is 0, and a NUL byte ends the number, as in C.
     """
+    word = word.partition(b"\0")[0]
     if not word:
         return 0.0
     if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:

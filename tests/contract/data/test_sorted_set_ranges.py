@@ -31,6 +31,8 @@ _NO_SCORES = Error("ERR syntax error, WITHSCORES not supported in combination wi
             ("ZCOUNT z (inf 1", 0),
             ("ZCOUNT z ( 1", 1),
             ("ZCOUNT z 1 1e400", 5),
+            (("ZCOUNT", "z", b"(1\0", b"3\0x"), 3),
+            (("ZCOUNT", "z", b"\0", "1"), 1),
             ("ZCOUNT z x 1", _BOUND),
             ("ZCOUNT z 1 nan", _BOUND),
             ("ZCOUNT z [1 2", _BOUND),
