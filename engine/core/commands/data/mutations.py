@@ -38,7 +38,7 @@ def put_result(ctx: Context, kind: str, event: bytes, key: bytes, result: Sized)
     """Store a result at the key, or delete the key if the result is empty; return whether anything changed."""
     db = ctx.db
     if result:
-        db.set(key, result)
+        db.report_overwritten(key, db.set(key, result), result)
         ctx.changes.notify(kind, event, key, db.index)
         return True
     if db.delete(key):

@@ -234,7 +234,7 @@ def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> Generato
         return 0
     if db.get(target) is not None:
         ctx.effect(b"DEL", target)
-    db.set(target, items, changes=len(items))
+    db.report_overwritten(target, db.set(target, items, changes=len(items)), items)
     ctx.changes.notify("l", b"sortstore", target, db.index)
     count = len(items)
     for part in parts:

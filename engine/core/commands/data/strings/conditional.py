@@ -86,7 +86,7 @@ def msetex(ctx: Context, argv: list[bytes]) -> Reply:
     if exists is not None and any((ctx.db.get(key) is not None) is not exists for key in keys):
         return 0
     for key, value in zip(keys, values, strict=True):
-        ctx.db.set(key, value, keep_ttl=time.keeps)
+        ctx.db.report_overwritten(key, ctx.db.set(key, value, keep_ttl=time.keeps), value)
         if deadline is not None:
             ctx.db.set_deadline(key, deadline)
             ctx.changes.notify("g", b"expire", key, ctx.db.index)
