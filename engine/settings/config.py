@@ -176,18 +176,19 @@ class Config:
 
     def change(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes | None:
         """Set all of ``pairs`` or none (CONFIG SET); return None, or the error reply."""
-        named: dict[str, Directive] = {}
-        for name, _ in pairs:
-            lower = name.decode("latin-1").lower()
-            definition = DIRECTIVES.get(ALIASES.get(lower, lower))
+        named: dict[bytes, Directive] = {}
+        for given, _ in pairs:
+            name = given.lower()
+            text = name.decode("latin-1")
+            definition = DIRECTIVES.get(ALIASES.get(text, text))
             if definition is None:
-                return settings.unknown_option_for_config_set(name)
-            refusal = self._refusal(definition, named)
+                return settings.unknown_option_for_config_set(given)
+            refusal = settings.DUPLICATE if name in named else self._refusal(definition)
             if refusal:
-                return settings.config_set_failed(name, refusal)
-            named[definition.name] = definition
+                return settings.config_set_failed(given, refusal)
+            named[name] = definition
         new: dict[str, Any] = {}
-        for definition, (name, word) in zip(named.values(), pairs, strict=True):
+        for (name, definition), (_, word) in zip(named.items(), pairs, strict=True):
             words = [word]
             if definition.kind.several_words:
                 split = split_words(word)
@@ -200,9 +201,7 @@ class Config:
                 return settings.config_set_failed(name, str(error))
         return self._apply(new)
 
-    def _refusal(self, directive: Directive, named: dict[str, Directive]) -> str:
-        if directive.name in named:
-            return settings.DUPLICATE
+    def _refusal(self, directive: Directive) -> str:
         if FIXED in directive.marks:
             return settings.IMMUTABLE
         if PROTECTED in directive.marks and self._values["enable-protected-configs"] == b"no":

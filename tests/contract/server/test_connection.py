@@ -79,6 +79,7 @@ CASES: list[tuple[Any, Any]] = [
     ("CLIENT KILL x", Error("ERR No such client")),
     ("CLIENT KILL ID x", Newest(Error("ERR client-id should be greater than 0"), valkey={"8.1": SYNTAX})),
     ("CLIENT KILL ID 0", Error("ERR client-id should be greater than 0")),
+    ("CLIENT KILL ID 0 TYPE", Newest(Error("ERR client-id should be greater than 0"), valkey={"8.1": ANY})),
     ("CLIENT KILL ID 99999", 0),
     ("CLIENT KILL TYPE x", Error("ERR Unknown client type 'x'")),
     ("CLIENT KILL FOO x", SYNTAX),
@@ -127,6 +128,13 @@ CASES: list[tuple[Any, Any]] = [
         "CONFIG SET timeout 5 timeout 6",
         Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),
     ),
+    (
+        "CONFIG SET HZ x",
+        Error(
+            "ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer"
+        ),
+    ),
+    ("CONFIG SET hash-max-ziplist-entries 512 hash-max-listpack-entries 512", OK),
     (
         "CONFIG SET timeout x timeout 6",
         Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),

@@ -187,8 +187,6 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(clients.NO_SUCH_CLIENT)
         _close(ctx, found[:1])
         return OK
-    if len(argv) % 2:
-        raise CommandError(general.SYNTAX)
     tests, skip_me = _filters(ctx, argv)
     found = [session for session in ctx.sessions if all(test(session) for test in tests)]
     if skip_me:
@@ -201,7 +199,7 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
     """Return the conditions of CLIENT KILL's options, and whether the caller is skipped."""
     tests: list[Callable[[Session], bool]] = []
     skip_me = True
-    for option, word in zip(argv[2::2], argv[3::2], strict=True):
+    for option, word in zip(argv[2::2], argv[3::2], strict=False):
         match option.upper():
             case b"ID":
                 number = parse_int(word, clients.CLIENT_ID_POSITIVE)
@@ -229,6 +227,8 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
                 skip_me = word.lower() == b"yes"
             case _:
                 raise CommandError(general.SYNTAX)
+    if len(argv) % 2:
+        raise CommandError(general.SYNTAX)
     return tests, skip_me
 
 
