@@ -110,6 +110,11 @@ class Event:
         self.samples.append((second, milliseconds))
 
 
+#: Maximum number of codes that error replies are counted by, as in Redis, and the code that INFO shows above it.
+_MOST_CODES = 128
+_TOO_MANY = b"ERRORSTATS_DISABLED"
+
+
 class Telemetry:
     """The measurements of one core's commands, and its slow log."""
 
@@ -119,6 +124,7 @@ class Telemetry:
         "_keep",
         "_next_number",
         "_slow_us",
+        "error_replies",
         "errors",
         "events",
         "latency_ms",
@@ -133,7 +139,9 @@ class Telemetry:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        #: Number of error replies by code.
+        #: Number of error replies.
+        self.error_replies = 0
+        #: Number of error replies by code; only ``_TOO_MANY`` if there were too many codes, such as a script's own.
         self.errors: dict[bytes, int] = {}
         #: The shell's clock in nanoseconds since the epoch, which can be set back. ``measured_ns`` is the clock's time
         #: when the last command ended, or when the shell started the current batch of commands.
@@ -186,11 +194,20 @@ class Telemetry:
         code, space, _ = error.text.partition(b" ")
         if not space:
             code = b"ERR"
-        self.errors[code] = self.errors.get(code, 0) + 1
+        self.error_replies += 1
+        errors = self.errors
+        if code in errors:
+            errors[code] += 1
+        elif _TOO_MANY not in errors:
+            if len(errors) == _MOST_CODES:
+                errors.clear()
+                code = _TOO_MANY
+            errors[code] = 1
 
     def reset(self) -> None:
         """Reset all counters, but not the slow log and the events."""
         self.stats.clear()
+        self.error_replies = 0
         self.errors.clear()
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:

@@ -273,6 +273,22 @@ def test_errors_of_scripts_are_counted_once(server: Server, script: str, errors:
     assert found.get("cmdstat_get", "").endswith(f"rejected_calls={rejected},failed_calls=0" if rejected else "")
 
 
+@since("8.6")
+def test_too_many_codes_of_errors_are_not_counted(server: Server) -> None:
+    """After errors with more than 128 codes, INFO shows no counts by code until CONFIG RESETSTAT."""
+    server.run("CONFIG RESETSTAT")
+    for number in range(128):
+        server.run("EVAL", f"return redis.error_reply('CODE{number} no')", 0)
+    assert server.run("INFO errorstats").count(b"errorstat_CODE") == 128
+    for script in ("return redis.error_reply('MORE no')", "return redis.error_reply('CODE1 no')"):
+        server.run("EVAL", script, 0)
+        assert server.run("INFO errorstats").split()[2:] == [b"errorstat_ERRORSTATS_DISABLED:count=1"]
+    assert b"total_error_replies:130\r\n" in server.run("INFO stats")
+    server.run("CONFIG RESETSTAT")
+    server.run("GET")
+    assert b"errorstat_ERR:count=1" in server.run("INFO errorstats")
+
+
 @over_tcp
 def test_monitor_shows_the_calls_of_scripts(server: Server) -> None:
     """MONITOR shows calls of scripts with `lua` in place of an address."""

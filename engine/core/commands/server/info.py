@@ -199,7 +199,7 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("pubsubshard_channels", len(ctx.pubsub.shard_channels)),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
-        ("total_error_replies", sum(ctx.telemetry.errors.values())),
+        ("total_error_replies", ctx.telemetry.error_replies),
         ("client_query_buffer_limit_disconnections", facts.query_overruns),
         ("client_output_buffer_limit_disconnections", facts.output_overruns),
         *((f"acl_access_denied_{name}", denied[reason]) for name, reason in _DENIED),
