@@ -139,12 +139,6 @@ class Admission:
         if refuses:
             self._check_readiness(session, command, argv)
 
-    def check_step(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise CommandError if a command that runs in steps must stop, because it would now be refused."""
-        if self.refuses and not self._changes.replaying and not session.is_master:
-            self._check_writing(session, command, argv)
-            self._check_readiness(session, command, argv)
-
     def _all_flags(self, session: Session, command: Command, argv: list[bytes]) -> Iterator[frozenset[str]]:
         """Yield the flags of a command. For EXEC, also yield the flags of each queued command."""
         yield self.flags_of(command, argv)
@@ -183,8 +177,7 @@ class Admission:
 
     def may_add(self, session: Session, run: XaddRun) -> bool:
         """Return whether a limited session's user may run all of these XADDs. Each distinct key is checked once."""
-        keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
-        adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)
+        adds = ([b"XADD", key, b"*", b"field", b"value"] for key in run.distinct_keys())
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:

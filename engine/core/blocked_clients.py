@@ -31,26 +31,44 @@ class Blocked:
         self._run = run
 
     def serve(self) -> None:
-        """Run the commands of clients whose keys were signalled: key by key, and in the order of blocking per key."""
-        changes, databases = self._ctx.changes, self._ctx.databases
+        """Run the commands of clients whose keys were signalled: key by key, and in the order of blocking per key.
+
+        Keys with a client that must wait for a divided command remain signalled.
+        """
+        changes, postponed = self._ctx.changes, dict[tuple[int, bytes], bool]()
         while changes.ready:
             signalled, changes.ready = changes.ready, {}
-            for (index, key), replaced in signalled.items():
-                db = databases[index]
-                nothing_for: set[bytes | None] = set()
-                waiters: list[Waiter] = db.waiting.waiting_for(key)
-                for waiter in waiters:
-                    if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
-                        continue
-                    if _concerns(waiter, key, db.get(key), replaced=replaced):
-                        self._retry(waiter)
-                    elif waiter.interest is not None:
-                        nothing_for.add(waiter.interest)
+            for pair, replaced in signalled.items():
+                if not self._serve_key(*pair, replaced=replaced):
+                    postponed[pair] = replaced
+        changes.ready = postponed
+
+    def _serve_key(self, index: int, key: bytes, *, replaced: bool) -> bool:
+        """Run the commands of clients that wait for a signalled key; return False if one must wait longer."""
+        db = self._ctx.databases[index]
+        nothing_for: set[bytes | None] = set()
+        waiters: list[Waiter] = db.waiting.waiting_for(key)
+        for waiter in waiters:
+            if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
+                continue
+            if self._is_held(waiter):
+                return False
+            if _concerns(waiter, key, db.get(key), replaced=replaced):
+                self._retry(waiter)
+            elif waiter.interest is not None:
+                nothing_for.add(waiter.interest)
+        return True
+
+    def _is_held(self, waiter: Waiter) -> bool:
+        """Return whether the waiter's command must wait for a divided command."""
+        divided = self._ctx.divided
+        return bool(divided.running) and divided.must_wait(waiter.session, waiter.argv)
 
     def wake(self, session: Session) -> None:
         """Run the session's command again, or time it out. The shell calls this at ``Waiter.wake_at``.
 
-        If the command keeps waiting, it may set a new wake time.
+        If the command keeps waiting, it may set a new wake time. If it must wait for a divided command, the wake time
+        does not change, so that the shell calls this again.
         """
         changes = self._ctx.changes
         waiter = session.waiter
@@ -58,7 +76,7 @@ class Blocked:
             return
         if waiter.deadline is not None and waiter.deadline <= changes.now:
             self._ctx.sessions.time_out(session)
-        else:
+        elif not self._is_held(waiter):
             self._retry(waiter)
             if changes.ready:
                 self.serve()

@@ -30,6 +30,7 @@ from engine.core.clients.session import Outbox, Queued, Session, Waiter
 from engine.core.clients.sessions import Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.context import Context
+from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability
 from engine.core.environment.failures import FatalError, is_fatal, only_reads
 from engine.core.environment.host import Host
@@ -62,6 +63,7 @@ class Core:
         "changes",
         "config",
         "databases",
+        "divided",
         "functions",
         "monitors",
         "outbox",
@@ -88,6 +90,8 @@ class Core:
         self.telemetry = Telemetry(config)
         self.monitors = Monitors(self.telemetry, changes, self.outbox)
         self.pause = Pause()
+        self.divided = DividedCommands(changes)
+        self.divided.finish = self._finish
         self.admission = Admission(self.accounts, changes, self.pause)
         self._ctx = Context(
             session=Session(0, 0),
@@ -103,6 +107,7 @@ class Core:
             pause=self.pause,
             outbox=self.outbox,
             run_queued=self._run_queued,
+            divided=self.divided,
             config=config,
         )
         self.scripts = self._ctx.scripts = Scripts(self._ctx, self.admission)
@@ -252,47 +257,72 @@ class Core:
             self.telemetry.stats[command.full_name].rejected += 1
 
     def allow_steps(self) -> None:
-        """Allow ``execute`` to return Steps; its caller must then call ``go_on``."""
+        """Allow ``execute`` to return Steps. Its caller must then call ``go_on``, and before each command
+        ``divided.must_wait``.
+        """
         self._ctx.allows_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
         """Run the next step of a command, then serve the clients that it woke.
 
-        Returns the reply, or ``steps`` if the command is not finished. If a check now refuses the command, the command
-        ends with that error, and the effects of its completed steps remain.
+        Returns the reply, or ``steps`` if the command is not finished.
         """
-        changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
+        changes = self.changes
         changes.set_time(now_us)
-        self._ctx.enter(session)
-        first = len(changes.effects)
-        failed = False
-        try:
+        reply: Reply = steps
+        if not steps.is_over:
+            first = len(changes.effects)
             try:
-                if not steps.is_whole:
-                    self.admission.check_step(session, command, steps.argv)
-                reply = steps.next()
-            except CommandError as error:
-                failed = True
-                telemetry.count_error(error)
-                reply = error.as_reply()
-            except Exception as error:  # noqa: BLE001 - _unforeseen handles it
-                failed = True
-                reply = self._unforeseen(session, command, steps.argv, error)
-        except FatalError:
-            del changes.effects[first:]
-            raise
-        spent = max(telemetry.stopwatch() - telemetry.measured_ns, 0)
+                reply = self._run_step(session, steps)
+            except FatalError:
+                del changes.effects[first:]
+                raise
+            if len(changes.effects) - first > 1:
+                changes.seal_effects(first)
+        elif not self.is_busy:
+            # Another command has finished this one. If that is a slow script, its effects must be complete first.
+            reply = steps.reply
+        if changes.ready:
+            self.blocked.serve()
+        return reply
+
+    def _run_step(self, session: Session, steps: Steps) -> Reply:
+        """Run the next step of a command; return the reply, or ``steps`` if the command is not finished."""
+        changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
+        now_us, failed = changes.now_us, False
+        if not steps.is_whole:
+            changes.set_time(steps.now_us)
+        self._ctx.enter(session)
+        try:
+            reply = steps.next()
+        except CommandError as error:
+            failed = True
+            telemetry.count_error(error)
+            reply = error.as_reply()
+        except Exception as error:  # noqa: BLE001 - _unforeseen handles it
+            failed = True
+            reply = self._unforeseen(session, command, steps.argv, error)
+        changes.set_time(now_us)
+        end = telemetry.stopwatch()
+        spent = max(end - telemetry.measured_ns, 0)
+        telemetry.measured_ns = end
         steps.spent_ns += spent
         stat = telemetry.stats[command.full_name]
         stat.ns += spent
         stat.failed += failed
         if reply is not steps:
+            steps.is_over, steps.reply = True, reply
+            self.divided.end(steps)
             telemetry.note_slow(session, command, steps.argv, steps.spent_ns // 1000, changes.now)
-        if len(changes.effects) - first > 1:
-            changes.seal_effects(first)
-        if changes.ready:
-            self.blocked.serve()
         return reply
+
+    def _finish(self, steps: Steps) -> None:
+        """Run all remaining steps of a command within another command; `go_on` returns the reply."""
+        ctx = self._ctx
+        before = ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry
+        while not steps.is_over:
+            self._run_step(steps.session, steps)
+        ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = before
 
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """Return the reply to a refused command, and fail the transaction that it is part of."""

@@ -18,6 +18,7 @@ from engine.core.clients.pubsub import PubSub
 from engine.core.clients.session import HasNews, Outbox, Queued, Session, Waiter
 from engine.core.clients.sessions import Sessions
 from engine.core.clients.telemetry import Telemetry
+from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability, WithoutDisk
 from engine.core.environment.host import Host, WithoutProcess
 from engine.core.environment.replication import Replication, WithoutReplicas
@@ -63,6 +64,8 @@ class Context:
     pause: Pause
     outbox: Outbox
     run_queued: RunQueued
+    #: The divided commands that hold keys.
+    divided: DividedCommands
     #: Whether the core's caller accepts `Steps` instead of a reply, and runs each step.
     allows_steps: bool = False
     #: Lua scripts; set by the core.
@@ -154,14 +157,19 @@ class Context:
                 changes.notify("t", b"xadd", key, db.index)
         return stream
 
-    def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
-        """Return the long command ``argv`` as Steps, whose generator is ``work``.
+    def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_apart: bool = False) -> Reply:
+        """Return the long command ``argv`` as Steps, whose generator is ``work``. Until the last step, the command
+        holds its keys, unless ``is_apart``: the steps neither change keys nor read values that can change.
 
         If Steps are not possible, as in a transaction, run the command to its end and return its reply.
         """
         steps = Steps(argv, work)
-        whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps
-        return steps.all() if whole else steps
+        if self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps:
+            return steps.all()
+        steps.session, steps.now_us = self.session, self.changes.now_us
+        if not is_apart:
+            self.divided.start(steps)
+        return steps
 
     def block(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from engine.core.keyspace.elements import Elements
+from engine.core.protocol.replies import Steps
 
 #: Tables with more elements than this are freed in pieces of this many elements. A piece takes a few milliseconds.
 _LARGE = 10_000
@@ -49,6 +50,7 @@ class Changes:
         "_recording_held",
         "dirty",
         "discarded",
+        "divided",
         "effects",
         "expired_fields",
         "expired_keys",
@@ -82,6 +84,8 @@ class Changes:
         #: Whether effects from a log or a master are being run. Keys do not expire then, because these effects include
         #: the deletion of expired keys.
         self.replaying = False
+        #: The divided commands that hold keys; see ``engine.core.environment.divided_commands``.
+        self.divided: list[Steps] = []
         #: Large unused tables, which ``free`` frees in pieces.
         self.discarded: list[Table] = []
         #: Signalled keys for which clients wait, in order -> whether the value has been replaced.
@@ -106,6 +110,10 @@ class Changes:
         """Set the current time, in microseconds since the epoch."""
         self.now_us = now_us
         self.now = now_us // 1000
+
+    def is_held(self, key: bytes) -> bool:
+        """Return whether a divided command holds the key, so that the key may not expire."""
+        return any(key in steps.keys for steps in self.divided)
 
     def record_for(self, who: str, wanted: bool) -> None:
         """Start or stop recording effects for ``who`` (the log, the replicas), independently of other recorders."""

@@ -204,6 +204,10 @@ class Database:
             key = names[self.changes.pick(len(names))]
             if key in self:
                 return key
+            if self.holds(key):
+                # The key is only hidden. Others may be, too.
+                live = self.keys()
+                return live[self.changes.pick(len(live))] if live else None
         return None
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -354,10 +358,10 @@ class Database:
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
-        """Remove the key if it is due; return whether it was due. While expiry is held, the key is only hidden."""
+        """Remove the key if it is due; return whether it was due. While expiry or the key is held, hide it instead."""
         if not self.is_due(key):
             return False
-        if self.changes.expiry_held_until <= self.changes.now:
+        if self.changes.expiry_held_until <= self.changes.now and not self.changes.is_held(key):
             self.expire(key)
         return True
 
@@ -374,17 +378,27 @@ class Database:
     def expire_due(self, now: int, limit: int) -> int:
         """Remove keys and hash fields that are due at ``now``. Stop after approximately ``limit`` deadlines.
 
-        Returns the number of removed keys plus the number of field deadlines checked.
+        Returns the number of removed keys plus the number of field deadlines checked. Held keys remain.
         """
-        dropped = 0
+        dropped, is_held, held = 0, self.changes.is_held, set[bytes]()
         for key in self._deadlines.pop_due(now, limit):
             # The heap can contain a key twice.
-            if key in self._expires:
+            if key in self._expires and is_held(key):
+                held.add(key)
+            elif key in self._expires:
                 self.expire(key)
                 dropped += 1
+        for key in held:
+            self._deadlines.put(key, self._expires[key])
+        held.clear()
         while dropped < limit and self._hashes and (self._field_deadlines.next() or NEVER) <= now:
             for key in self._field_deadlines.pop_due(now, 1):
-                dropped += self._expire_fields(key, now, limit - dropped)
+                if is_held(key):
+                    held.add(key)
+                else:
+                    dropped += self._expire_fields(key, now, limit - dropped)
+        for key in held:
+            self._field_deadlines.put(key, self._hashes[key])
         return dropped
 
     def next_deadline(self) -> int | None:

@@ -6,14 +6,13 @@ cursors and draws is created on first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 from weakref import ref
 
 T = TypeVar("T")
 V = TypeVar("V")
-E = TypeVar("E", bound="Elements[Any]")
 
 #: Number of words per part of a long value.
 _PART = 2000
@@ -35,8 +34,7 @@ class Elements(dict[bytes, V]):
         if elements:
             self.update(elements)
         self._names: Names | None = None
-        #: The unfinished reads of the value in parts, by commands or for an image. Until they finish, the value may be
-        #: changed, but not freed in pieces.
+        #: The unfinished reads of the value in parts, for images. Until they finish, the value is not freed in pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
     def remove(self, name: bytes) -> bool:
@@ -87,24 +85,19 @@ class Elements(dict[bytes, V]):
 
 
 class Reading:
-    """A read of values in parts, registered with the values while this object exists.
+    """A read of a value in parts, registered with the value while this object exists."""
 
-    ``sources`` may contain a value repeatedly. ``is_disturbed``: whether a value has changed or is about to change.
-    """
+    __slots__ = ("__weakref__",)
 
-    __slots__ = ("__weakref__", "is_disturbed")
-
-    def __init__(self, sources: Iterable[Elements[Any]]) -> None:
-        self.is_disturbed = False
-        for elements in distinct(sources):
-            if elements.readings is None:
-                elements.readings = {}
-            # A dictionary, because one value can have many reads, and a dictionary removes each in constant time.
-            elements.readings[ref(self, elements.readings.pop)] = None
+    def __init__(self, elements: Elements[Any]) -> None:
+        if elements.readings is None:
+            elements.readings = {}
+        # A dictionary, because one value can have many reads, and a dictionary removes each in constant time.
+        elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
-        """Note that one of the values is about to change."""
-        self.is_disturbed = True
+        """Read the remaining parts, because the value is about to change."""
+        raise NotImplementedError
 
 
 def distinct(sources: Iterable[T]) -> list[T]:
@@ -138,40 +131,20 @@ def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
         yield part
 
 
-def gathered(elements: E, words: Callable[[E], Iterator[T]], others: int = 0) -> Generator[None, None, list[list[T]]]:
-    """Collect the result of ``words`` in steps; return it as lists of words, the last list first.
-
-    The result shows the value at one moment: if the value changes before the last step, all words are collected again
-    at once. The value is not freed in pieces between this call and the last step. ``others``: see ``in_parts``.
-    """
-    return _reversed(gathered_from([elements], lambda: in_parts(words(elements), others)))
-
-
-def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None, list[T]]:
-    parts = yield from gathering
+def gathered(words: Iterator[T], others: int = 0) -> Generator[None, None, list[list[T]]]:
+    """Collect words in steps; return them as lists of words, the last list first. ``others``: see ``in_parts``."""
+    parts = yield from gathered_parts(in_parts(words, others))
     parts.reverse()
     return parts
 
 
-def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    """Collect, in steps, the ``parts`` that are made from several values.
-
-    Each part is made from about as many elements as one list of ``in_parts``. All parts show the same moment: if one of
-    the values changes before the last step, all parts are made again at once. The values do not change between the last
-    part and the return.
-    """
-    return _gather(Reading(sources), parts)
-
-
-def _gather(reading: Reading, parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    reading.is_disturbed = False
+def gathered_parts(parts: Iterable[T]) -> Generator[None, None, list[T]]:
+    """Collect ``parts`` in steps. Each part is made from about as many elements as one list of ``in_parts``."""
     found: list[T] = []
-    for number, part in enumerate(parts(), 1):
+    for number, part in enumerate(parts, 1):
         found.append(part)
         if not number % _PARTS:
             yield
-            if reading.is_disturbed:
-                return list(parts())
     return found
 
 

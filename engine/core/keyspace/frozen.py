@@ -122,7 +122,7 @@ class Freezing(Reading):
     __slots__ = ("_copying", "value")
 
     def __init__(self, source: Elements[Any]) -> None:
-        super().__init__([source])
+        super().__init__(source)
         made: FrozenHash | FrozenMembers | FrozenSortedSet
         if isinstance(source, Hash):
             made = FrozenHash(source)
@@ -142,7 +142,6 @@ class Freezing(Reading):
 
     def disturb(self) -> None:
         """Copy the remaining parts, because the source is about to change."""
-        super().disturb()
         for _ in self._copying:
             pass
 

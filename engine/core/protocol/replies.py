@@ -137,20 +137,29 @@ class Pages:
 class Steps:
     """A command that runs in steps, with other clients' commands in between; the generator returns the reply.
 
-    Each step has the effect of a separate command: its changes are visible and logged. The next step must expect that
-    other commands have changed any data. ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far.
+    ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far. The changes of each step are logged
+    when the step ends. ``engine.core.environment.divided_commands`` keeps other clients away from the keys.
 
     With ``is_whole``, all steps together are one command (a script). Its changes become visible after the last step,
-    and most other commands are refused until then. The steps continue even if the command itself would now be refused.
+    and most other commands are refused until then.
     """
 
-    __slots__ = ("argv", "is_whole", "spent_ns", "work")
+    __slots__ = ("argv", "is_over", "is_whole", "keys", "now_us", "reply", "session", "spent_ns", "work")
 
     def __init__(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_whole: bool = False) -> None:
         self.argv = argv
         self.is_whole = is_whole
         self.work = work
         self.spent_ns = 0
+        #: The session of the client.
+        self.session: Any = None
+        #: Time of all steps in microseconds since the epoch, unless ``is_whole``.
+        self.now_us = 0
+        #: The held keys -> whether a key is held against all use (True), or only against changes.
+        self.keys: dict[bytes, bool] = {}
+        #: Whether all steps have run, so that ``reply`` is set.
+        self.is_over = False
+        self.reply: Reply = None
 
     def next(self) -> Reply:
         """Run a step; return the reply, or this object if there are more steps."""

@@ -25,6 +25,10 @@ class XaddRun:
     #: Each command's ID as a bulk string; None: all are ``*``.
     ids: list[bytes] | None = None
 
+    def distinct_keys(self) -> list[bytes]:
+        """Return the keys of the commands, each once."""
+        return [self.head[1]] if self.keys is None else list(map(word_in, set(self.keys)))
+
     def commands(self) -> Iterator[list[bytes]]:
         """Yield the commands one by one, as words."""
         for row, body in enumerate(self.bodies):

@@ -123,6 +123,7 @@ class Calls:
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
         self._admission = admission
+        self._divided = ctx.divided.running
         #: The session in which commands called by scripts run.
         self.session = Session(0, 0)
         self.session.in_exec = True
@@ -301,6 +302,8 @@ class Calls:
                 stat.rejected += 1
                 telemetry.count_error(error)
                 raise
+        if self._divided:
+            ctx.divided.make_way_for((command, argv))
         if command.writes:
             running.wrote = True
         began = telemetry.stopwatch()

@@ -6,7 +6,8 @@ same event-loop iteration and in order. Timers are in `engine.shell.network.time
 The clock is read once when a client's commands start to run. They run until all are done or the next one must wait. It
 waits, for example, if the client is blocked, does not read its replies, or has used up its share of the iteration. The
 replies of these commands are sent together, unless they are long. A long command may run in steps, one per iteration.
-The client's next command waits for the last step.
+The client's next command waits for the last step. So do commands of other clients that name a key of the long command
+(`engine.core.environment.divided_commands`); afterwards they continue in the order of their arrival.
 
 `engine.shell.network.delivery` delivers the results.
 """
@@ -47,8 +48,6 @@ _SHARE_US = 2000
 _CHECK_EVERY = 63
 #: Bytes of replies above which they are sent before all commands have run, to notice clients that do not read them.
 _FLUSH_BYTES = 256 * 1024
-#: Seconds after which a command that runs in steps checks whether a pause has ended.
-_PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
 #: Types of replies that need more than encoding.
@@ -65,6 +64,8 @@ class Runner:
         #: Batch through which all replies pass.
         self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
+        #: Clients whose next command waits for a command that runs in steps, in order.
+        self._waiting: list[Connection] = []
         self.delivery = Delivery(core, self.connections, self.fail)
         self.traffic = Traffic()
         self.limits = Limits(core.config)
@@ -141,7 +142,7 @@ class Runner:
         """
         # A single function, because every command passes through it, and a call costs a hundredth of a request.
         core, delivery, session = self.core, self.delivery, connection.session
-        outbox, pause, after_reply = core.outbox, core.pause, delivery.after_reply
+        outbox, pause, after_reply, divided = core.outbox, core.pause, delivery.after_reply, core.divided.running
         at, count, made = first, len(commands), 0
         now = self._prepare_batch()
         if count - at > 1 and core.databases[session.db].waiting:
@@ -150,8 +151,7 @@ class Runner:
         out: Out = []
         pages: Pages | None = None
         while at < count:
-            if pause.until and core.admission.is_held_back(session, commands[at], now // 1000):
-                connection.held_back = True
+            if (pause.until or divided) and self._must_wait_first(connection, commands[at], now):
                 break
             argv = commands[at]
             at += 1
@@ -204,6 +204,29 @@ class Runner:
                 if not at & _CHECK_EVERY and self._has_used_its_share(connection, out, now):
                     break
         self._finish(connection, out, pages, now, commands, first, at)
+
+    def _must_wait_first(self, connection: Connection, argv: list[bytes], now: int) -> bool:
+        """Return whether a pause or a command that runs in steps delays the client's next command. If so, suspend the
+        connection.
+        """
+        core, session = self.core, connection.session
+        if core.pause.until and core.admission.is_held_back(session, argv, now // 1000):
+            connection.held_back = True
+            return True
+        if not (core.divided.running and core.divided.must_wait(session, argv)):
+            return False
+        self._waiting.append(connection)
+        connection.stepping = True
+        connection.adjust_reading()
+        return True
+
+    def _release_waiting(self) -> None:
+        """Continue the clients that wait for a command that runs in steps, because one has ended."""
+        waiting = self._waiting[:]
+        self._waiting.clear()
+        for connection in waiting:
+            connection.stepping = False
+            connection.yield_to_others()
 
     def _prepare_batch(self) -> int:
         """Read the clock, in microseconds, and update the limits that are checked before commands run."""
@@ -305,9 +328,6 @@ class Runner:
         if self.failed:
             return
         core, out, now = self.core, list[bytes | memoryview](), now_us()
-        if core.pause.until and core.admission.is_held_back(session, steps.argv, now // 1000):
-            self.loop.call_later(_PAUSED_S, self._step, connection, session, steps)
-            return
         core.telemetry.measured_ns = now * 1000
         try:
             reply = core.go_on(session, steps, now)
@@ -328,6 +348,7 @@ class Runner:
         if not is_done:
             self.loop.call_soon(self._step, connection, session, steps)
         else:
+            self._release_waiting()
             connection.stepping = False
             connection.pieces = pieces
             if pieces is None and (session.close_after_reply or session.close_requested):
@@ -343,6 +364,8 @@ class Runner:
         """Run a pipeline of XADDs together and send its replies; return False if its commands must run one by one."""
         core, delivery, session = self.core, self.delivery, connection.session
         if core.pause.until or session.reply_mode != "on":
+            return False
+        if core.divided.running and session.multi is None and core.divided.must_wait_for_run(run):
             return False
         now = self._prepare_batch()
         try:

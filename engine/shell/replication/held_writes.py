@@ -27,6 +27,7 @@ class HeldWrites:
 
         If ``seconds`` is 0, there is no timeout.
         """
+        self._core.divided.finish_all()
         self._core.pause.start(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
         self._core.changes.hold_expiry(self._owner, NEVER)
         self._waits = True

@@ -91,6 +91,7 @@ class Shutdown:
         ``words``: options of SHUTDOWN. ``caller``: client that requested the shutdown, if any. The client waits, and
         receives an error if the shutdown fails.
         """
+        self._core.divided.finish_all()
         seconds = self._core.config.integer("shutdown-timeout")
         if self._machine.state is Stage.WAITING:
             if b"NOW" in words:

@@ -20,7 +20,6 @@ from engine.core.keyspace.database import Value
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
@@ -139,35 +138,32 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
     work: Generator[None, None, Reply] | None = None
+    is_apart = False
     if isinstance(value, Stream):
         if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
-            # Other commands can change the stream between the steps, so encode a copy, which shares immutable parts.
-            work = _dump_in_steps(*value_writer.dumped(value.copy(Storage.for_reading_once())))
+            # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
+            work, is_apart = _dump_in_steps(*value_writer.dumped(value.copy(Storage.for_reading_once()))), True
     elif isinstance(value, deque) and len(value) >= _MANY:
-        work = _dump_in_steps(*value_writer.dumped(deque(value)))
+        work, is_apart = _dump_in_steps(*value_writer.dumped(deque(value))), True
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
         if value.deadlines:
-            words = gathered(value, value_writer.with_deadlines)
+            words = gathered(value_writer.with_deadlines(value))
             work = _dump_gathered(words, _dumped_expiring)
         else:
-            words = gathered(value, lambda fields: chain.from_iterable(fields.items()))
+            words = gathered(chain.from_iterable(value.items()))
             work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
     elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
-        work = _dump_gathered(gathered(value, iter), value_writer.dumped_members)
+        work = _dump_gathered(gathered(iter(value)), value_writer.dumped_members)
     elif isinstance(value, SortedSet) and len(value) >= _MANY:
-        work = _dump_gathered(gathered(value, _highest_first), value_writer.dumped_scores)
+        work = _dump_gathered(gathered(reversed(value.order)), value_writer.dumped_scores)
     if work is None and value is not None:
         # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
         version, pieces = value_writer.dumped(value)
         chunks = list(pieces)
         if sum(map(len, chunks)) <= _LONG_PAYLOAD:
             return _whole(version, chunks)
-        work = _dump_in_steps(version, iter(chunks))
-    return None if work is None else ctx.in_steps(argv, work)
-
-
-def _highest_first(value: SortedSet) -> Iterator[Pair]:
-    return reversed(value.order)
+        work, is_apart = _dump_in_steps(version, iter(chunks)), True
+    return None if work is None else ctx.in_steps(argv, work, is_apart=is_apart)
 
 
 def _dumped_expiring(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
@@ -224,8 +220,6 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     def work() -> Generator[None, None, Reply]:
         now = ctx.now
         value = yield from _loaded(ctx, payload)
-        if not replace and db.get(key) is not None:
-            raise CommandError(data.BUSY_KEY)
         deadline = None
         if ttl:
             deadline = ttl if absolute else ttl + now

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import TIME_SYNTAX, TIMES, is_past
-from engine.core.commands.data.hashes import fields_in_pages, hash_at, put_fields, read_hash
-from engine.core.commands.data.long_reads import MANY
+from engine.core.commands.data.hashes import hash_at, put_fields, read_hash
+from engine.core.commands.data.long_reads import MANY, in_pages
 from engine.core.commands.data.many_words import listed
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.hash import Fields, Hash
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply, paged
 from engine.text.messages import data, general
@@ -196,7 +196,7 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
     fields, now = read_hash(ctx, argv[1]), ctx.now
     names = _only_fields(argv)
 
-    def times(fields: Fields) -> Iterator[int]:
+    def times() -> Iterator[int]:
         deadlines = (fields if isinstance(fields, Hash) else fields.fields).deadlines or {}
         for name in names:
             if name not in fields:
@@ -209,7 +209,7 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
             time = deadline if absolute else max(deadline - now, 0)
             yield -(-time // 1000) if seconds else time
 
-    return list(times(fields)) if len(names) <= MANY else fields_in_pages(ctx, argv, list, fields, times)
+    return list(times()) if len(names) <= MANY else in_pages(ctx, argv, list, times())
 
 
 for _name, _kind in (

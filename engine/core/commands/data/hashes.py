@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -117,50 +117,32 @@ def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     fields, names = read_hash(ctx, argv[1]), argv[2:]
     if len(names) <= MANY:
         return list(map(fields.get, names))
-    return fields_in_pages(ctx, argv, list, fields, lambda fields: map(fields.get, names))
+    return in_pages(ctx, argv, list, map(fields.get, names))
 
 
 @hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
     fields = read_hash(ctx, argv[1])
-    return Map(_pairs(fields)) if len(fields) <= MANY else fields_in_pages(ctx, argv, Map, fields, _pairs)
+    return Map(_pairs(fields)) if len(fields) <= MANY else in_pages(ctx, argv, Map, _pairs(fields))
 
 
 def _pairs(fields: Fields) -> Iterator[bytes]:
     return chain.from_iterable(fields.items())
 
 
-def fields_in_pages(
-    ctx: Context,
-    argv: list[bytes],
-    kind: type[list[Reply]],
-    fields: Fields,
-    words: Callable[[Fields], Iterator[Reply]],
-    others: int = 0,
-) -> Reply:
-    """Return the words made from the fields of a hash that are not due now, as ``in_pages`` does."""
-    now = ctx.now
-    whole = fields.fields if isinstance(fields, LiveFields) else fields
-    return in_pages(ctx, argv, kind, whole, lambda fields: words(live(fields, now)), others)
-
-
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields) if len(fields) <= MANY else fields_in_pages(ctx, argv, list, fields, iter)
+    return list(fields) if len(fields) <= MANY else in_pages(ctx, argv, list, iter(fields))
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields.values()) if len(fields) <= MANY else fields_in_pages(ctx, argv, list, fields, _values)
-
-
-def _values(fields: Fields) -> Iterator[bytes]:
-    return iter(fields.values())
+    return list(fields.values()) if len(fields) <= MANY else in_pages(ctx, argv, list, iter(fields.values()))
 
 
 @hash_command("hlen key", "readonly fast", access="RO")
@@ -252,7 +234,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             names = list(filter(matcher(pattern), names))
-        # Skip fields that other commands have removed between the steps.
+        # Skip fields that have expired.
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 
@@ -284,13 +266,8 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _many_random(ctx: Context, argv: list[bytes], fields: Fields, count: int, *, with_values: bool) -> Reply:
-    pick, in_pairs = ctx.changes.pick, ctx.resp3
-
-    def words(fields: Fields) -> Iterator[Reply]:
-        names = fields.draws(count, pick)
-        if not with_values:
-            return names
-        pairs = ([name, fields[name]] for name in names)
-        return pairs if in_pairs else chain.from_iterable(pairs)
-
-    return fields_in_pages(ctx, argv, list, fields, words, PER_DRAW)
+    words: Iterator[Reply] = fields.draws(count, ctx.changes.pick)
+    if with_values:
+        pairs = ([name, fields[name]] for name in words)
+        words = pairs if ctx.resp3 else chain.from_iterable(pairs)
+    return in_pages(ctx, argv, list, words, PER_DRAW)

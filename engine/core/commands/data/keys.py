@@ -53,6 +53,7 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
 def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of the selected database."""
     _flush_option(argv)
+    ctx.divided.finish_all()
     ctx.db.clear()
     ctx.effect(b"FLUSHDB")
     return OK
@@ -62,6 +63,7 @@ def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
 def flushall(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of all databases."""
     _flush_option(argv)
+    ctx.divided.finish_all()
     for db in ctx.databases:
         db.clear()
     ctx.effect(b"FLUSHALL")
@@ -262,6 +264,7 @@ def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     databases = ctx.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
         raise CommandError(general.DB_INDEX_RANGE)
+    ctx.divided.finish_all()
     if first != second:
         databases[first].swap(databases[second])
     ctx.changes.dirty += 1

@@ -150,7 +150,7 @@ def _search_in_steps(
             yield
         return reply()
 
-    return ctx.in_steps(argv, work())
+    return ctx.in_steps(argv, work(), is_apart=True)
 
 
 def _not_negative(args: Args, error: bytes) -> int:

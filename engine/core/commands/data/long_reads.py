@@ -1,17 +1,15 @@
-"""Long replies made from one hash, set or sorted set, in steps and pages; they show the value at one moment."""
+"""Long replies made from one hash, set or sorted set, in steps and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
-from engine.core.keyspace.elements import Elements, gathered
+from engine.core.keyspace.elements import gathered
 from engine.core.protocol.replies import Pages, Reply
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
-
-E = TypeVar("E", bound=Elements[Any])
 
 #: Maximum number of words in a reply that is made at once.
 MANY = 5000
@@ -23,18 +21,16 @@ def in_pages(
     ctx: Context,
     argv: list[bytes],
     kind: type[list[Reply]],
-    elements: E,
-    words: Callable[[E], Iterator[Reply]],
+    words: Iterator[Reply],
     others: int = 0,
 ) -> Reply:
-    """Return the words made from ``elements`` as a long list of this kind.
+    """Return the words, which are made from a value, as a long list of this kind.
 
     ``others`` is the number of look-ups that a word needs in addition to one.
     """
-    gathering = gathered(elements, words, others)
 
     def work() -> Generator[None, None, Reply]:
-        parts = yield from gathering
+        parts = yield from gathered(words, others)
         # Each part is freed when it is sent, because freeing all of them at once would block the server.
         return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 

@@ -1,12 +1,11 @@
 """Intersections, unions and differences of sets: read, counted, or stored in another set.
 
-For large sets, the result is computed in steps with other commands in between, but reflects the sets at one moment.
-Storing commands are logged as received, because a replay of the earlier writes produces the same sources.
+For large sets, the result is computed in steps. Storing commands are logged as received, because a replay of the
+earlier writes produces the same sources.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
@@ -16,7 +15,7 @@ from engine.core.commands.data.long_reads import MANY
 from engine.core.commands.data.mutations import put_result
 from engine.core.commands.data.sets import read_set
 from engine.core.commands.families import set_command
-from engine.core.keyspace.elements import distinct, gathered_from, in_parts
+from engine.core.keyspace.elements import distinct, gathered_parts, in_parts
 from engine.core.keyspace.members import Members
 from engine.core.protocol.args import Args, numbered_keys
 from engine.core.protocol.replies import CommandError, Pages, Reply, Set, Steps
@@ -78,44 +77,28 @@ def _read(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     sets = [read_set(ctx, key) for key in argv[1:]]
     if sum(map(len, sets)) <= MANY:
         return Set(chain.from_iterable(combine(sets)))
-    gathering = gathered_from(sets, lambda: combine(sets))
 
     def work() -> Generator[None, None, Reply]:
-        parts = yield from gathering
+        parts = yield from gathered_parts(combine(sets))
         parts.reverse()
         return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 
     return ctx.in_steps(argv, work())
 
 
-def _is_unchanged(ctx: Context, key: bytes, members: Members) -> bool:
-    """Return whether this set is still at the key, or the key is still missing if the set is empty."""
-    value = ctx.db.get(key)
-    return value is members if members else value is None
-
-
 def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
-    keys = argv[2:]
-    sets = [read_set(ctx, key) for key in keys]
+    sets = [read_set(ctx, key) for key in argv[2:]]
     limits = ctx.set_limits
     result = Members()
 
-    def stored() -> Iterator[list[bytes]]:
-        nonlocal result
-        result = Members()
+    def stored() -> Iterator[None]:
         for part in combine(sets):
             for member in part:
                 result.put(member, limits)
-            yield []
-
-    gathering = gathered_from(sets, stored)
+            yield
 
     def work() -> Generator[None, None, Reply]:
-        yield from gathering
-        if not all(map(partial(_is_unchanged, ctx), keys, sets)):
-            # A set has been replaced. In the log, its new value precedes this command, so use the current sets.
-            sets[:] = [read_set(ctx, key) for key in keys]
-            deque(stored(), maxlen=0)
+        yield from gathered_parts(stored())
         _replace(ctx, argv, result)
         return len(result)
 
@@ -166,18 +149,17 @@ def sintercard(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(data.LIMIT_NEGATIVE)
     sets = [read_set(ctx, key) for key in keys]
 
-    def counted() -> Iterator[list[bytes]]:
+    def counted() -> Iterator[int]:
         count = 0
         for part in _common(sets):
             count += len(part)
-            yield [b"%d" % count]
+            yield count
             if limit and count >= limit:
                 return
 
-    def work(gathering: Generator[None, None, list[list[bytes]]]) -> Generator[None, None, Reply]:
-        parts = yield from gathering
-        count = int(parts[-1][0]) if parts else 0
+    def work() -> Generator[None, None, Reply]:
+        counts = yield from gathered_parts(counted())
+        count = counts[-1] if counts else 0
         return min(count, limit) if limit else count
 
-    steps = work(gathered_from(sets, counted))
-    return Steps(argv, steps).all() if min(map(len, sets)) <= MANY else ctx.in_steps(argv, steps)
+    return Steps(argv, work()).all() if min(map(len, sets)) <= MANY else ctx.in_steps(argv, work())

@@ -120,7 +120,7 @@ def smismember(ctx: Context, argv: list[bytes]) -> Reply:
     members, words = read_set(ctx, argv[1]), argv[2:]
     if len(words) <= MANY:
         return [int(word in members) for word in words]
-    return in_pages(ctx, argv, list, members, lambda members: (int(word in members) for word in words))
+    return in_pages(ctx, argv, list, (int(word in members) for word in words))
 
 
 @set_command("smembers key", "readonly", complexity="O(size)")
@@ -130,7 +130,7 @@ def smembers(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
-    return Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, Set, members, iter)
+    return Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, Set, iter(members))
 
 
 @set_command(
@@ -147,9 +147,7 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(data.NOVALUES_OF_KEYS)
 
     def found(words: list[bytes]) -> list[Reply]:
-        matching = words if pattern == b"*" else filter(matcher(pattern), words)
-        # Skip members that other commands have removed between the steps.
-        return [word for word in matching if word in members]
+        return list(words if pattern == b"*" else filter(matcher(pattern), words))
 
     if members.is_table:
         return scan_reply(ctx, argv, cursor, count, members.names.walk, found)
@@ -164,7 +162,7 @@ def spop(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes and returns random members of a set."""
     if len(argv) > 3:
         raise CommandError(general.SYNTAX)
-    key, db = argv[1], ctx.db
+    key = argv[1]
     if len(argv) == 2:
         members = ctx.db.typed(key, Members)
         if members is None:
@@ -185,11 +183,8 @@ def spop(ctx: Context, argv: list[bytes]) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         popped: list[bytes] = []
-        while len(popped) < count:
-            left = db.get(key)
-            if type(left) is not Members:
-                break
-            popped += _pop(ctx, key, left, min(count - len(popped), _AT_ONCE))
+        for done in range(0, count, _AT_ONCE):
+            popped += _pop(ctx, key, members, min(count - done, _AT_ONCE))
             yield
         return paged(Set(popped))
 
@@ -235,5 +230,5 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
     members = read_set(ctx, argv[1])
     pick = ctx.changes.pick
     if members and number_of_draws(count, len(members)) > MANY:
-        return in_pages(ctx, argv, list, members, lambda members: members.draws(count, pick), PER_DRAW)
+        return in_pages(ctx, argv, list, members.draws(count, pick), PER_DRAW)
     return members.drawn(count, pick) if members else []

@@ -169,7 +169,7 @@ def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None,
     Without sorting, apply LIMIT to a list or a sorted set here. A sorted set is then in the order of its scores.
     """
     if type(value) is Members:
-        return value.shown() if len(value) <= _MANY else gathered(value, iter)
+        return value.shown() if len(value) <= _MANY else gathered(iter(value))
     if options.sorts or value is None:
         return list(value or ())
     start, stop = options.limits(len(value))
@@ -266,7 +266,7 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
 
     if len(value or ()) <= _MANY:
         return Steps(argv, work()).all()
-    return ctx.in_steps(argv, work())
+    return ctx.in_steps(argv, work(), is_apart=options.target is None and isinstance(found, list))
 
 
 def _keys(argv: list[bytes]) -> list[bytes]:

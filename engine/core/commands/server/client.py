@@ -264,6 +264,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     if mode not in (b"WRITE", b"ALL"):
         raise CommandError(clients.PAUSE_MODE)
     timeout = parse_timeout(argv[2], ctx.now)
+    ctx.divided.finish_all()
     until = ctx.pause.start(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
     ctx.changes.hold_expiry("pause", until)
     ctx.host.follow_pause()

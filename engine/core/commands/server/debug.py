@@ -71,6 +71,7 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
     sub = _TABLE.get(argv[1].decode("latin-1").upper())
     if sub is None or not sub.low <= len(argv) - 2 <= sub.high:
         raise CommandError(general.subcommand_arguments(b"debug", argv[1]))
+    ctx.divided.finish_all()
     return sub.handler(ctx, argv)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.description import memory_of
 from engine.core.keyspace import footprint
-from engine.core.keyspace.elements import Elements, gathered_from
+from engine.core.keyspace.elements import Elements, gathered_parts
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
@@ -49,12 +49,9 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     expires = ctx.db.deadline(key) is not None
     if samples or not isinstance(value, Elements | deque) or len(value) <= _MANY:
         return footprint.of_key(key, value, expires=expires, samples=samples)
-    # A list, unlike other values, may not change between the steps.
-    sources, measured = ([], value.copy()) if isinstance(value, deque) else ([value], value)
-    gathering = gathered_from(sources, lambda: footprint.of_key_in_parts(key, measured, expires=expires))
 
     def work() -> Generator[None, None, Reply]:
-        return sum((yield from gathering))
+        return sum((yield from gathered_parts(footprint.of_key_in_parts(key, value, expires=expires))))
 
     return ctx.in_steps(argv, work())
 

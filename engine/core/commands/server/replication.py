@@ -105,6 +105,7 @@ _PORT_DIGITS = 20
 def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Follows another server; with NO ONE, stops following."""
     host, port = argv[1], argv[2]
+    ctx.divided.finish_all()
     if (host.lower(), port.lower()) == (b"no", b"one"):
         return ctx.replication.lead()
     if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:

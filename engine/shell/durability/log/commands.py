@@ -80,6 +80,8 @@ class Commands:
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
             argv, record = as_client_command(argv)
+        if self._core.divided.running:
+            self._core.divided.make_way(self._session, argv)
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):

@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
         self.clogged = False
         #: Whether the client has used up its share of this event-loop iteration, and continues in the next one.
         self.yielding = False
-        #: Whether the client's command is running in steps.
+        #: Whether the client's command is running in steps, or waits for another command that does.
         self.stepping = False
         #: Timer of the client's blocking command.
         self.timer: asyncio.TimerHandle | None = None

@@ -79,6 +79,7 @@ class FullSync:
 
     def _start_replacement(self) -> None:
         self._is_replacing = True
+        self._core.divided.finish_all()
         self._core.durability.start_replacement()
 
     def _read(self) -> None:

@@ -112,11 +112,11 @@ class Intake:
 
     def _parse(self) -> None:
         """Parse the next piece; a pipeline of XADDs at its start is run in one operation."""
-        parser = self._parser
+        parser, core = self._parser, self._core
         piece = self._pieces.popleft()
         if parser.at_boundary and not self._commands.in_transaction and len(piece) >= _PIPELINE:
-            run = self._scanner.scan(piece)
-            if run is not None and self._core.execute_run(self._session, run, self._commands.now_us) is not None:
+            run = self._scanner.scan(piece) if not core.divided.running else None
+            if run is not None and core.execute_run(self._session, run, self._commands.now_us) is not None:
                 self._commands.count += run.count
                 self._took(run.end)
                 self._position = self._end

@@ -1,4 +1,4 @@
-"""Commands that run in steps, driven by the test: one step, or all with other commands in between."""
+"""Commands that run in steps, driven by the test: one step, or all with another client."""
 
 from __future__ import annotations
 
@@ -18,12 +18,21 @@ def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
 
 
 def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) -> tuple[Any, int]:
-    """Return the reply and the number of steps; other commands run between steps."""
-    count = 0
+    """Return the reply and the number of steps.
+
+    Another client runs commands after some of the steps; from the first that must wait on, they run after the last.
+    """
+    other, waiting, count = side.core.open_session(NOW_US), list[list[bytes]](), 0
     while (reply := go_on(side, steps)) is steps:
         count += 1
-        if meanwhile and count in meanwhile:
-            side.run(meanwhile[count])
+        for line in filter(None, (meanwhile or {}).get(count, "").split(";")):
+            words = line.encode().split()
+            if waiting or side.core.divided.must_wait(other, words):
+                waiting.append(words)
+            else:
+                side.core.execute(other, words, NOW_US + 5000)
+    for words in waiting:
+        side.core.execute(other, words, NOW_US + 5000)
     return reply, count
 
 

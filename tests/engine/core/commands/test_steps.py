@@ -86,23 +86,14 @@ def test_all_steps_together_equal_the_command(command):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
-@pytest.mark.parametrize("ends", ["", "; DEL s", "; XGROUP DESTROY s g", "; FLUSHALL; SET s string"])
-def test_the_log_reproduces_steps_mixed_with_other_commands(command, ends):
-    """Replaying the log gives the same data, even if other clients change it between two steps."""
+@pytest.mark.parametrize("other", [MEANWHILE + "; XADD s * after steps", "FLUSHALL; XADD s * after steps"])
+def test_the_log_reproduces_steps_mixed_with_other_commands(command, other):
+    """Replaying the log gives the same data, even if other clients run commands between two steps."""
+    whole = Side()
+    expected = whole.run(command, after_ms=5)
     side, steps = begun(command)
-    other = side.core.open_session(NOW_US)
-    for at in range(6):
-        assert go_on(side, steps) is steps
-        session, side.session = side.session, other
-        side.run(f"XADD s * step {at}", after_ms=6)
-        if at == 3:
-            side.run(MEANWHILE, after_ms=7)
-        if at == 5:
-            side.run("PING" + ends, after_ms=7)
-        side.session = session
-    while (reply := go_on(side, steps, 9)) is steps:
-        pass
-    assert isinstance(reply, CommandError) == (("CLAIM" in command and bool(ends)) or "string" in ends), reply
+    reply, _ = finished(side, steps, {2: "XADD t * between steps", 4: other})
+    assert encoded(reply) == encoded(expected)
     check_replay(side.core, NOW_US + 9000)
 
 
@@ -129,19 +120,17 @@ def test_a_claim_counts_one_hit(command):
     assert (db.hits, db.misses) == (hits + 1, misses)
 
 
-@pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
-def test_a_step_is_rejected_if_its_command_would_be(why):
-    """If the disk is full, or the server loads data or becomes a replica, earlier steps stay and no more are run."""
+@pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING, Refusal.BUSY])
+def test_a_command_is_completed_even_if_it_would_now_be_rejected(why):
+    """If the disk is full, or a slow script runs, a command that runs in steps is still completed."""
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps
-    before = state(side.core)
-    assert before != state(Side().core)
     side.core.admission.refuse(why, b"ERR not now")
-    reply = go_on(side, steps)
-    assert isinstance(reply, CommandError)
-    assert reply.text == b"ERR not now"
-    assert state(side.core) == before
+    assert isinstance(finished(side, steps)[0], int)
+    whole = Side()
+    whole.run(f"XDEL s {_WORDS}")
+    assert state(side.core) == state(whole.core)
     check_replay(side.core, NOW_US + 5000)
 
 
@@ -204,35 +193,6 @@ def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
     check_replay(side.core, NOW_US + 5000)
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "is_removed"),
-    [
-        ("XADD s * a b; XREADGROUP GROUP g c-3 STREAMS s >; XCLAIM s g c-3 0 100-1", True),
-        ("XACK s g 233-1 223-1; XNACK s g FAIL IDS 1 213-1; XCLAIM s g c-4 0 203-1", True),
-        ("MULTI; XGROUP DELCONSUMER s g c-3; EXEC; XGROUP CREATECONSUMER s g c-3", False),
-        ("XGROUP DESTROY s g; XGROUP CREATE s g 0; XREADGROUP GROUP g c-3 COUNT 50 STREAMS s >", False),
-        ("COPY s s2; RENAME s2 s", False),
-        ("DEL s", None),
-        ("FLUSHALL; SET s string", None),
-    ],
-)
-def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, is_removed):
-    """Entries delivered between steps are removed as well; a new consumer, group or stream of the same name stays."""
-    side = mixed()
-    side.core.allow_steps()
-    steps = side.run(DELETE)
-    for _ in range(2):
-        assert go_on(side, steps) is steps
-    side.run(meanwhile)
-    while (reply := go_on(side, steps)) is steps:
-        pass
-    assert isinstance(reply, CommandError) == ("string" in meanwhile)
-    if is_removed is not None:
-        names = [row[1] for row in side.run("XINFO CONSUMERS s g")]
-        assert (b"c-3" not in names) == is_removed
-    check_replay(side.core, NOW_US + 9000)
-
-
 def test_a_deletion_that_stops_midway_is_logged():
     """If the steps end early, as when the client is killed, the log has the steps that ran."""
     side = mixed()
@@ -274,40 +234,6 @@ def test_a_history_in_steps_equals_the_command(command):
     assert encoded(reply) == encoded(expected)
     assert state(side.core, times=True) == state(whole.core, times=True)
     check_replay(side.core, NOW_US + 5000)
-
-
-@pytest.mark.parametrize("command", HISTORY)
-@pytest.mark.parametrize("at", [1, 2, 3])
-@pytest.mark.parametrize("end", ["", "DEL s", "XGROUP DESTROY s g", "FLUSHALL; SET s string"])
-def test_a_history_while_other_commands_change_the_stream(command, at, end):
-    """Replaying the log gives the same data; a group that no longer exists ends the command with an error."""
-    side = with_history()
-    side.core.allow_steps()
-    steps = side.run(command, after_ms=5)
-    side.session, caller = side.core.open_session(NOW_US), side.session
-    for _ in range(at):
-        assert side.core.go_on(caller, steps, NOW_US + 5000) is steps
-    side.run(end or MEANWHILE, after_ms=6)
-    while (reply := side.core.go_on(caller, steps, NOW_US + 7000)) is steps:
-        pass
-    assert isinstance(reply, CommandError) == bool(end), reply
-    check_replay(side.core, NOW_US + 9000)
-
-
-def test_a_history_has_every_entry_that_stays_pending():
-    """Entries that the consumer gets or loses between the steps do not hide its other entries."""
-    side = with_history()
-    owned = [row[0] for row in side.run("XPENDING s g - + 1000 c-1")]
-    side.core.allow_steps()
-    steps = side.run("XREADGROUP GROUP g c-1 STREAMS s 0", after_ms=5)
-    assert go_on(side, steps) is steps
-    side.session, caller = side.core.open_session(NOW_US), side.session
-    side.run("XCLAIM s g c-1 0 " + " ".join(f"{number}-1" for number in range(40, 250, 40)))
-    side.run("XACK s g 232-1; XADD s * a b; XREADGROUP GROUP g c-1 STREAMS s >")
-    while (reply := side.core.go_on(caller, steps, NOW_US + 7000)) is steps:
-        pass
-    words = encoded(reply).split(b"\r\n")
-    assert [entry_id for entry_id in owned if entry_id not in words] == [b"232-1"]
 
 
 @pytest.mark.parametrize("command", HISTORY)

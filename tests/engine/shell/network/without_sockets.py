@@ -22,6 +22,16 @@ class Turns:
     def call_soon(self, work: Callable[..., None], *words: Any) -> None:
         self._soon.append(lambda: work(*words))
 
+    def call_later(self, delay: float, work: Callable[..., None], *words: Any) -> asyncio.TimerHandle:
+        """Ignore the call: no time passes."""
+        return asyncio.TimerHandle(0, work, words, cast(asyncio.AbstractEventLoop, self))
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: see ``call_later``."""
+
+    def get_debug(self) -> bool:
+        return False
+
     def run(self) -> bool:
         """Run one iteration; return whether there was work."""
         for _ in range(count := len(self._soon)):

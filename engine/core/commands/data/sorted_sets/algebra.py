@@ -1,6 +1,6 @@
 """Intersections, unions and differences of sorted sets and sets: read, counted, or stored.
 
-Members of sets have the score 1. Large sources are combined in steps, from copies that reflect one moment.
+Members of sets have the score 1. Large sources are combined in steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.core.commands.data.sorted_sets.ranges import pages_of
 from engine.core.commands.data.sorted_sets.results import store
 from engine.core.commands.data.sorted_sets.values import MANY, shown
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.elements import Elements, distinct, gathered_from
+from engine.core.keyspace.elements import Elements, distinct, gathered_parts
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet, in_order
@@ -29,8 +29,6 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of elements copied per step.
-_COPIED = 3000
 #: Number of lookups per step. An element takes one lookup per source.
 _LOOKUPS_PER_STEP = 2000
 #: A source's members with their scores.
@@ -68,7 +66,6 @@ def _weighted(weight: float, score: float) -> float:
 class _Request:
     """Sources with their weights, and options. A missing key has an empty source."""
 
-    keys: list[bytes]
     sources: list[Elements[Any]]
     weights: list[float]
     aggregate: _Aggregate
@@ -123,7 +120,7 @@ def _parse(
                 raise CommandError(data.LIMIT_NEGATIVE)
         else:
             raise CommandError(general.SYNTAX)
-    return _Request(keys, sources, weights, aggregate, with_scores, limit)
+    return _Request(sources, weights, aggregate, with_scores, limit)
 
 
 def _weight(word: bytes) -> float:
@@ -198,55 +195,9 @@ def _with_scores(source: Elements[Any]) -> _Scores:
     return source if isinstance(source, SortedSet) else dict.fromkeys(source, 1.0)
 
 
-def _copied(sources: list[Elements[Any]]) -> Generator[None, None, list[dict[bytes, float]]]:
-    """Copy the members and scores of the sources in steps.
-
-    All copies show the same moment: if a source changes before the last step, all are copied again at once.
-    """
-    copies: list[dict[bytes, float]] = []
-
-    def parts() -> Iterator[None]:
-        copies.clear()
-        made: dict[int, dict[bytes, float]] = {}
-        for source in sources:
-            if id(source) in made:
-                copies.append(made[id(source)])
-                continue
-            copies.append(made.setdefault(id(source), {}))
-            items = iter(source.items()) if isinstance(source, SortedSet) else ((member, 1.0) for member in source)
-            while some := dict(islice(items, _COPIED)):
-                copies[-1] |= some
-                yield
-
-    return _then(gathered_from(sources, parts), copies)
-
-
-def _then(
-    gathering: Generator[None, None, Any], copies: list[dict[bytes, float]]
-) -> Generator[None, None, list[dict[bytes, float]]]:
-    yield from gathering
-    return copies
-
-
-def _blocks(ctx: Context, request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
+def _blocks(request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
     """Compute the result in steps, as ordered blocks of pairs."""
-    if request.size <= MANY:
-        return _made(request, combine)
-    return _made_of_copies(ctx, request, combine, _copied(request.sources))
-
-
-def _made(request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
     return (yield from in_order((yield from combine(request, list(map(_with_scores, request.sources))))))
-
-
-def _made_of_copies(
-    ctx: Context, request: _Request, combine: _Combine, copying: Generator[None, None, list[dict[bytes, float]]]
-) -> Generator[None, None, list[list[Pair]]]:
-    copies = yield from copying
-    result = yield from combine(request, copies)
-    ctx.changes.discard(*distinct(copies))
-    copies.clear()
-    return (yield from in_order(result))
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -254,7 +205,7 @@ def _made_of_copies(
 
 def _read(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) -> Reply:
     request = _parse(ctx, argv, 1, weighs=weighs, reads=True)
-    making, in_pairs, with_scores = _blocks(ctx, request, combine), ctx.resp3, request.with_scores
+    making, in_pairs, with_scores = _blocks(request, combine), ctx.resp3, request.with_scores
 
     def work() -> Generator[None, None, Reply]:
         blocks = yield from making
@@ -267,8 +218,7 @@ def _read(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) -
 
 def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) -> Reply:
     request = _parse(ctx, argv, 2, weighs=weighs)
-    making = _blocks(ctx, request, combine)
-    return store(ctx, argv, request.keys, request.sources, making, is_long=request.size > MANY)
+    return store(ctx, argv, _blocks(request, combine), is_long=request.size > MANY)
 
 
 _WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
@@ -340,10 +290,9 @@ def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
             if limit and count >= limit:
                 return
 
-    def work(gathering: Generator[None, None, list[int]]) -> Generator[None, None, Reply]:
-        counts = yield from gathering
+    def work() -> Generator[None, None, Reply]:
+        counts = yield from gathered_parts(counted())
         count = counts[-1] if counts else 0
         return min(count, limit) if limit else count
 
-    steps = work(gathered_from(request.sources, counted))
-    return Steps(argv, steps).all() if len(smallest) <= MANY else ctx.in_steps(argv, steps)
+    return Steps(argv, work()).all() if len(smallest) <= MANY else ctx.in_steps(argv, work())

@@ -18,7 +18,7 @@ from engine.core.commands.data.scan import parse_cursor, parse_scan_options, sca
 from engine.core.commands.data.sorted_sets.ranges import in_pages, pages_of
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.elements import gathered_from, in_parts
+from engine.core.keyspace.elements import gathered_parts, in_parts
 from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
@@ -250,7 +250,7 @@ def zmscore(ctx: Context, argv: list[bytes]) -> Reply:
     members, names = read_sorted_set(ctx, argv[1]), argv[2:]
     if len(names) <= long_reads.MANY:
         return list(map(members.get, names))
-    return long_reads.in_pages(ctx, argv, list, members, lambda members: map(members.get, names))
+    return long_reads.in_pages(ctx, argv, list, map(members.get, names))
 
 
 def _rank(ctx: Context, argv: list[bytes], *, reverse: bool) -> Reply:
@@ -298,8 +298,7 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
 
     def found(names: list[bytes]) -> list[Reply]:
         matching = names if pattern == b"*" else filter(matcher(pattern), names)
-        # Skip members that other commands have removed between the steps.
-        return [word for name in matching if name in members for word in (name, text(members[name]))]
+        return [word for name in matching for word in (name, text(members[name]))]
 
     if members.big:
         return scan_reply(ctx, argv, cursor, count, members.names.walk, found)
@@ -328,9 +327,9 @@ def zrandmember(ctx: Context, argv: list[bytes]) -> Reply:
     in_pairs = ctx.resp3
     if abs(count) <= AT_ONCE:
         return shown(members.draws_of_pairs(count, pick), with_scores=with_scores, in_pairs=in_pairs)
-    gathering = gathered_from([members], lambda: in_parts(members.draws_of_pairs(count, pick), _PER_DRAW))
+    parts = in_parts(members.draws_of_pairs(count, pick), _PER_DRAW)
 
     def work() -> Generator[None, None, Reply]:
-        return pages_of((yield from gathering), with_scores=with_scores, in_pairs=in_pairs)
+        return pages_of((yield from gathered_parts(parts)), with_scores=with_scores, in_pairs=in_pairs)
 
     return ctx.in_steps(argv, work())

@@ -44,15 +44,13 @@ def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: boo
 
 
 def _pop_many(
-    ctx: Context, key: bytes, members: SortedSet | None, count: int, *, upper: bool, in_pairs: bool
+    ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: bool, in_pairs: bool
 ) -> Generator[None, None, Reply]:
-    """Pop members in steps and return them as a reply. Other commands may add and remove members between the steps."""
-    db, parts, left = ctx.db, [], count
-    while left > 0 and type(members) is SortedSet:
-        parts.append(_pop(ctx, key, members, min(left, AT_ONCE), upper=upper))
-        left -= AT_ONCE
+    """Pop members in steps and return them as a reply."""
+    parts = []
+    for done in range(0, min(count, len(members)), AT_ONCE):
+        parts.append(_pop(ctx, key, members, min(count - done, AT_ONCE), upper=upper))
         yield
-        members = db.get(key)
     return pages_of(parts, with_scores=True, in_pairs=in_pairs)
 
 

@@ -23,7 +23,7 @@ from engine.core.commands.data.sorted_sets.values import (
     sorted_set_at,
 )
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.elements import gathered_from
+from engine.core.keyspace.elements import gathered_parts
 from engine.core.keyspace.order import Pair
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
@@ -150,16 +150,15 @@ def in_pages(
         if reverse:
             pairs.reverse()
         return shown(pairs, with_scores=True, in_pairs=in_pairs)
-    gathering = gathered_from([members], lambda: _copied(members, span, reverse=reverse))
+    parts = _copied(members, start, stop, reverse=reverse)
 
     def work() -> Generator[None, None, Reply]:
-        return pages_of((yield from gathering), with_scores=with_scores, in_pairs=in_pairs)
+        return pages_of((yield from gathered_parts(parts)), with_scores=with_scores, in_pairs=in_pairs)
 
     return ctx.in_steps(argv, work())
 
 
-def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: bool) -> Iterator[list[Pair]]:
-    start, stop = span(members)
+def _copied(members: SortedSet, start: int, stop: int, *, reverse: bool) -> Iterator[list[Pair]]:
     begins = range(start, stop, _PART)
     for begin in reversed(begins) if reverse else begins:
         pairs = members.order.between(begin, min(begin + _PART, stop))
@@ -249,15 +248,15 @@ def zrangestore(ctx: Context, argv: list[bytes]) -> Reply:
     wanted = _parse(argv, 3, stores=True)
     members = read_sorted_set(ctx, argv[2])
     start, stop = wanted.span(members)
-    gathering = gathered_from([members], lambda: _copied(members, wanted.span, reverse=False))
-    return store(ctx, argv, [argv[2]], [members], gathering, is_long=stop - start > MANY)
+    making = gathered_parts(_copied(members, start, stop, reverse=False))
+    return store(ctx, argv, making, is_long=stop - start > MANY)
 
 
 # -- removing ---------------------------------------------------------------------------------------------------------
 
 
 def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
-    key, db, event = argv[1], ctx.db, argv[0].lower()
+    key, event = argv[1], argv[0].lower()
     find = _FINDERS[by](argv[2], argv[3])
     members = sorted_set_at(ctx, key)
     if members is None:
@@ -273,21 +272,11 @@ def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
         return count
 
     def work() -> Generator[None, None, Reply]:
-        done = 0
-        while done < count:
-            left = db.get(key)
-            if type(left) is not SortedSet:
-                break
-            # After each removal, the next members are at the rank ``start``. Ranges by score or member are searched
-            # again.
-            low, high = (start, min(start + count - done, len(left))) if by == b"RANK" else find(left, False)
-            high = min(high, low + AT_ONCE, low + count - done)
-            if high <= low:
-                break
-            _cut(ctx, event, key, left, (low, high))
-            done += high - low
+        for done in range(0, count, AT_ONCE):
+            # After each removal, the next members are at the rank ``start``.
+            _cut(ctx, event, key, members, (start, start + min(AT_ONCE, count - done)))
             yield
-        return done
+        return count
 
     return ctx.in_steps(argv, work())
 

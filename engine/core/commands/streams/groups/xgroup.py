@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from engine.core.commands.streams.groups.effects import record_position, see_consumer
-from engine.core.commands.streams.lookups import GroupRef, group_if_there
+from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
@@ -152,9 +152,6 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         """
         done, low = 0, 0
         while True:
-            there = group_if_there(ctx, key, name)
-            if there is not group or group.consumers.get(argv[4]) is not consumer:
-                return done
             found, after = group.pending.in_uneven_blocks(consumer.number, low, _AT_ONCE)
             if found:
                 done += group.acknowledge_many(found)

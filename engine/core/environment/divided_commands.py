@@ -1,0 +1,112 @@
+"""Divided commands: large commands that run in steps, while commands of other clients run between the steps.
+
+A divided command holds its keys until its last step, so that other clients see it as one operation. A held key is held
+in all databases. A key that the command only reads is held against changes, any other key against all use.
+
+* Clients' commands that name a held key wait; the shell calls `DividedCommands.must_wait`. This includes EXEC, and
+  scripts with their declared keys. A blocked client is served when its keys are no longer held.
+* If a command cannot wait, the divided command is finished first, at once. This applies to a script's call with an
+  undeclared key, to a master's commands, and to commands such as FLUSHALL and REPLICAOF, which affect all keys.
+* Held keys do not expire. The time of all steps is that of the first one.
+
+A divided command starts only if none of its keys is held, and waits for nothing. So there is no deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from engine.core.clients.session import Queued, Session
+from engine.core.keyspace.changes import Changes
+from engine.core.protocol.replies import Steps
+from engine.core.protocol.xadd_run import XaddRun
+from engine.core.table.registry import COMMANDS, called_by
+
+
+class DividedCommands:
+    """The divided commands of one core that hold keys. ``running`` is never replaced."""
+
+    __slots__ = ("_changes", "finish", "running")
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self.running = changes.divided
+        #: Runs all remaining steps of a command; set by the core.
+        self.finish: Callable[[Steps], None]
+
+    def start(self, steps: Steps) -> None:
+        """Hold the keys of a command. None of them may be held in a way that the command must wait for."""
+        command = called_by(steps.argv)
+        steps.keys = {} if command is None else _uses((command, steps.argv))
+        if steps.keys:
+            self.running.append(steps)
+
+    def end(self, steps: Steps) -> None:
+        """Release the keys of a finished command."""
+        if steps in self.running:
+            self.running.remove(steps)
+
+    def must_wait(self, session: Session, argv: list[bytes]) -> bool:
+        """Return whether a client's command must wait, because it names a held key.
+
+        Later commands that only read a key do not overtake a command that waits to change this key.
+        """
+        return any(self._holders(call, closes=True) for call in _calls(session, argv))
+
+    def must_wait_for_run(self, run: XaddRun) -> bool:
+        """Return whether an XADD of the run must wait."""
+        return bool(self._holders((COMMANDS[b"XADD"], run), closes=True))
+
+    def make_way(self, session: Session, argv: list[bytes]) -> None:
+        """Finish the divided commands that hold a key of this command, which cannot wait."""
+        for call in _calls(session, argv):
+            self.make_way_for(call)
+
+    def make_way_for(self, call: Queued) -> None:
+        """Finish the divided commands that hold a key of this call."""
+        for steps in self._holders(call):
+            self.finish(steps)
+
+    def finish_all(self) -> None:
+        """Finish all divided commands that hold keys."""
+        for steps in self.running[:]:
+            self.finish(steps)
+
+    def _holders(self, call: Queued, *, closes: bool = False) -> list[Steps]:
+        """Return the divided commands for which this call must wait.
+
+        With ``closes``, keys that the call changes are held against all use from now on.
+        """
+        holders: list[Steps] = []
+        for key, changes in _uses(call).items():
+            for steps in self.running:
+                held = steps.keys.get(key)
+                if held or (changes and held is not None):
+                    steps.keys[key] = held or closes
+                    holders.append(steps)
+        return list(dict.fromkeys(holders))
+
+
+def _calls(session: Session, argv: list[bytes]) -> Iterator[Queued]:
+    """Yield the calls that a client's command makes now: for EXEC the queued calls, none for a command to be queued."""
+    command = called_by(argv)
+    if command is None or not command.arity_fits(len(argv)):
+        return
+    if session.multi is None:
+        yield command, argv
+    elif command.name == "exec":
+        yield from session.multi
+
+
+def _uses(call: Queued) -> dict[bytes, bool]:
+    """Return the keys that a call names, each with whether the call may change its value."""
+    command, words = call
+    if isinstance(words, XaddRun):
+        return dict.fromkeys(words.distinct_keys(), True)
+    if len(command.uses) == 1:
+        # The flag, because XREADGROUP changes a stream's groups, although it is declared to only read the key.
+        return dict.fromkeys(command.keys.of(words), command.writes or command.uses[0].writes)
+    uses: dict[bytes, bool] = {}
+    for key, use in command.touched(words):
+        uses[key] = uses.get(key, False) or use.writes
+    return uses

@@ -1,0 +1,463 @@
+"""Divided commands are atomic for other clients, while clients that use other keys are served between the steps."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, cast
+
+import hiredis
+import pytest
+
+from engine.core.commands.data import hash_expiry, hashes, keys, long_reads, many_words, scan, set_algebra, sets, sort
+from engine.core.commands.data.sorted_sets import algebra, members, pops, ranges
+from engine.core.commands.streams import many_ids
+from engine.core.commands.streams.entries import removal
+from engine.core.commands.streams.groups import pending_entries
+from engine.core.dispatch import Core
+from engine.core.keyspace import elements
+from engine.core.keyspace.changes import Effects
+from engine.core.protocol.replies import Reply, Steps
+from engine.shell.durability.log.commands import Commands
+from engine.shell.replication.held_writes import HeldWrites
+from engine.wire.encode import encoded
+from tests.engine.shell.network.connections.test_replies_in_pieces import rest
+from tests.engine.shell.network.without_sockets import Shell
+from tests.harness.replay import new_core, replayed, state
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide commands on a few words, keys, members or IDs."""
+    limits: list[tuple[Any, dict[str, int]]] = [
+        (many_words, {"MANY": 20, "AT_ONCE": 4}),
+        (keys, {"_MANY": 10, "_AT_ONCE": 4}),
+        (hashes, {"MANY": 20}),
+        (hash_expiry, {"MANY": 20}),
+        (long_reads, {"MANY": 20}),
+        (sets, {"MANY": 20, "_AT_ONCE": 4}),
+        (set_algebra, {"MANY": 20}),
+        (sort, {"_MANY": 20, "_AT_ONCE": 10, "_IN_EFFECT": 10}),
+        (scan, {"_NAMES_PER_STEP": 6}),
+        (members, {"AT_ONCE": 10}),
+        (pops, {"AT_ONCE": 4}),
+        (ranges, {"AT_ONCE": 4, "MANY": 20, "_PART": 6}),
+        (algebra, {"MANY": 20, "_LOOKUPS_PER_STEP": 6}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
+        (many_ids, {"MANY_IDS": 20, "_PARSED": 10}),
+        (removal, {"MANY_IDS": 20, "_STEP": 5}),
+        (pending_entries, {"MANY_IDS": 20, "_STEP": 5}),
+    ]
+    for module, numbers in limits:
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+
+
+class Client:
+    """A client of a shell. ``replies``: the replies received so far."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.connection, self.socket = shell.client()
+        self._reader = hiredis.Reader()
+
+    def send(self, *lines: str) -> None:
+        """Send commands in one packet."""
+        self.connection.data_received(b"".join(line.encode() + b"\r\n" for line in lines))
+
+    def replies(self) -> list[Any]:
+        """Return the replies since the last call."""
+        self._reader.feed(self.socket.taken())
+        found = []
+        while (reply := self._reader.gets()) is not False:
+            found.append(str(reply) if isinstance(reply, hiredis.ReplyError) else reply)
+        return found
+
+    def run(self, line: str) -> Any:
+        """Return the reply to a command that does not have to wait."""
+        self.send(line)
+        (reply,) = self.replies()
+        return reply
+
+
+@pytest.fixture
+def shell() -> Shell:
+    shell = Shell()
+    shell.runner.core.changes.recording = True
+    return shell
+
+
+def logged(shell: Shell) -> Effects:
+    """Return the list to which the effects of commands are added from now on."""
+    effects: Effects = []
+    shell.runner.hand_effects_to(effects.extend)
+    return effects
+
+
+WORDS = " ".join(f"word-{number}" for number in range(40))
+PAIRS = " ".join(f"field-{number} {number}" for number in range(40))
+SCORES = " ".join(f"{number} member-{number}" for number in range(40))
+IDS = " ".join(f"{number}-1" for number in range(1, 41))
+STREAM = (
+    *(f"XADD s {number}-1 f v" for number in range(1, 51)),
+    "XGROUP CREATE s g 0",
+    "XREADGROUP GROUP g c STREAMS s >",
+)
+
+#: Commands that change data in steps: given data, the command, and a question about the data.
+WRITES = [
+    ((), f"HSET h {PAIRS}", "HLEN h"),
+    ((f"HSET h {PAIRS}",), "HDEL h " + WORDS.replace("word", "field"), "HLEN h"),
+    ((), f"SADD u {WORDS}", "SCARD u"),
+    ((f"SADD u {WORDS} other",), f"SREM u {WORDS}", "SMISMEMBER u word-0 word-39"),
+    ((f"SADD u {WORDS} other",), "SPOP u 30", "SCARD u"),
+    ((), f"ZADD z {SCORES}", "ZCARD z"),
+    ((f"ZADD z {SCORES}",), "ZREMRANGEBYRANK z 1 -2", "ZRANGE z 0 -1"),
+    ((f"ZADD z {SCORES}",), "ZPOPMIN z 35", "ZCARD z"),
+    ((f"MSET {' '.join(f'word-{number} value' for number in range(40))}",), f"DEL {WORDS}", "EXISTS word-0 word-39"),
+    (STREAM, f"XACK s g {IDS}", "XPENDING s g"),
+    (STREAM, f"XDEL s {IDS}", "XLEN s"),
+    ((f"SADD u {WORDS}", "SADD v other"), "SUNIONSTORE v u", "SCARD v"),
+    ((f"ZADD z {SCORES}", "ZADD y 1 other"), "ZUNIONSTORE y 1 z", "ZCARD y"),
+]
+
+
+def given(shell: Shell, lines: tuple[str, ...]) -> None:
+    client = Client(shell)
+    for line in lines:
+        client.send(line)
+        rest(shell)
+
+
+@pytest.mark.parametrize(("lines", "command", "question"), WRITES, ids=lambda value: str(value)[:14])
+def test_a_reader_never_sees_a_part(shell, lines, command, question):
+    """A command that reads a key sees all changes of a divided command, and a command on another key runs at once."""
+    given(shell, lines)
+    writer, reader, other = Client(shell), Client(shell), Client(shell)
+    writer.send(command)
+    assert writer.replies() == []
+    reader.send(question, "PING")
+    steps = 0
+    while shell.runner.core.divided.running:
+        assert reader.replies() == []
+        assert other.run("INCR other") == (steps := steps + 1)
+        shell.turns.run()
+    assert steps > 5
+    rest(shell)
+    answer, pong = reader.replies()
+    assert pong == b"PONG"
+    assert reader.run(question) == answer
+    assert not shell.runner.core.divided.running
+
+
+def test_a_command_of_the_same_client_follows_in_order(shell):
+    """The next commands of the client that runs a divided command see all of its changes."""
+    client = Client(shell)
+    client.send(f"HSET h {PAIRS}", "HLEN h", f"DEL h {WORDS}", "HLEN h")
+    rest(shell)
+    assert client.replies() == [40, 40, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (("WATCH h",), b"OK"),
+        (("MULTI", "HLEN h", "GET other", "EXEC"), [40, None]),
+        (("MULTI", "XADD h * f v", "EXEC"), ["WRONGTYPE Operation against a key holding the wrong kind of value"]),
+        (("EVAL \"return redis.call('hlen',KEYS[1])\" 1 h",), 40),
+        (("EVAL_RO \"return redis.call('hlen',KEYS[1])\" 1 h",), 40),
+        (("COPY h h2", "HLEN h2"), 40),
+        (("SELECT 1", "MOVE h 0", "SELECT 0", "HLEN h"), 40),
+        (("RENAME h h2", "HLEN h2"), 40),
+        (("OBJECT ENCODING h",), b"listpack"),
+        (("MEMORY USAGE nothing", "MEMORY USAGE h SAMPLES 1"), None),
+    ],
+    ids=lambda value: str(value)[:16],
+)
+def test_a_command_that_names_a_held_key_waits(shell, lines, expected):
+    """Transactions, scripts with a declared key, and commands on several keys or databases wait for the last step."""
+    writer, reader = Client(shell), Client(shell)
+    writer.send(f"HSET h {PAIRS}")
+    shell.turns.run()
+    reader.send(*lines)
+    got = reader.replies()
+    assert len(got) < len(lines)
+    assert all(reply in (b"OK", b"QUEUED", 0, None) for reply in got)
+    rest(shell)
+    assert writer.replies() == [40]
+    got += reader.replies()
+    assert len(got) == len(lines)
+    answer = [str(reply) if isinstance(reply, Exception) else reply for reply in got[-1:]]
+    if isinstance(got[-1], list):
+        answer = [[str(reply) if isinstance(reply, Exception) else reply for reply in got[-1]]]
+    if lines[-1].startswith("MEMORY"):
+        assert answer[0] > 1000
+    else:
+        assert answer == [expected]
+
+
+@pytest.mark.parametrize("script", ["redis.call('HLEN','h')", "redis.call('DEL','h')", "redis.call('FLUSHALL').ok"])
+def test_an_undeclared_key_in_a_script_finishes_the_divided_command(shell, script):
+    """A script cannot wait after its start, so a divided command is finished before the script uses its key."""
+    effects, writer, caller = logged(shell), Client(shell), Client(shell)
+    writer.send(f"HSET h {PAIRS}", "HLEN h")
+    shell.turns.run()
+    answer = caller.run(f'EVAL "return {script}" 0')
+    assert answer == (40 if "HLEN" in script else 1 if "DEL" in script else b"OK")
+    rest(shell)
+    assert writer.replies() == [40, 40 if "HLEN" in script else 0]
+    assert state(replayed(effects)) == state(shell.runner.core)
+
+
+@pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CLIENT PAUSE 1 WRITE"])
+def test_a_command_on_all_keys_finishes_divided_commands(shell, command):
+    """FLUSHALL, SWAPDB and CLIENT PAUSE run at once, after all steps of divided commands."""
+    shell.runner.core.host = type("Host", (), {"follow_pause": lambda self: None})()  # type: ignore[assignment]
+    writer, caller = Client(shell), Client(shell)
+    writer.send(f"HSET h {PAIRS}")
+    shell.turns.run()
+    assert caller.run(command) == b"OK"
+    left = {key: len(value) for db in shell.runner.core.databases for key, value, _ in db.items()}
+    assert left == ({} if "FLUSH" in command else {b"h": 40})
+    rest(shell)
+    assert writer.replies() == [40]
+
+
+def test_a_pipeline_of_xadds_waits_for_its_key(shell):
+    """Pipelined XADDs wait for a held stream, and run at once on another stream; unread input stays with the client."""
+    given(shell, STREAM)
+    writer, waiting, other = Client(shell), Client(shell), Client(shell)
+    add = b"".join(b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\n%d\r\n" % number for number in range(9))
+    writer.send(f"XDEL s {IDS}", "XLEN s")
+    waiting.connection.data_received(add)
+    other.connection.data_received(add.replace(b"\ns\r", b"\nt\r"))
+    assert (len(waiting.replies()), len(other.replies())) == (0, 9)
+    assert not waiting.socket.reading
+    rest(shell)
+    assert len(waiting.replies()) == 9
+    assert waiting.socket.reading
+    assert (writer.replies()[0], other.run("XLEN s")) == (40, 19)
+
+
+@pytest.mark.parametrize("by", ["", "z2 "])
+def test_a_blocked_client_is_served_after_the_last_step(shell, by):
+    """BZPOPMIN gets the lowest of all members, even if it is added by the last step, or if another key gets members."""
+    writer, blocked, other = Client(shell), Client(shell), Client(shell)
+    blocked.send(f"BZPOPMIN z {by}0")
+    writer.send(f"ZADD z {SCORES} -1 lowest")
+    assert other.run("ZADD z2 5 other") == 1
+    while not writer.replies():
+        assert blocked.replies() == []
+        shell.turns.run()
+    rest(shell)
+    assert blocked.replies() == [[b"z", b"lowest", b"-1"]]
+    assert other.run("ZCARD z") == 40
+
+
+def test_a_client_that_starts_to_block_waits_first(shell):
+    """BZPOPMIN on a held key waits for the last step, and then blocks or returns a member."""
+    writer, blocked = Client(shell), Client(shell)
+    writer.send(f"ZADD z {SCORES} -1 lowest")
+    blocked.send("BZPOPMIN z 0")
+    rest(shell)
+    assert (writer.replies(), blocked.replies()) == ([41], [[b"z", b"lowest", b"-1"]])
+
+
+READS = [
+    "HGETALL h",
+    "HKEYS h",
+    "HVALS h",
+    "HSCAN h 0 COUNT 100",
+    "HMGET h " + WORDS.replace("word", "field"),
+    "DUMP h",
+]
+
+
+@pytest.mark.parametrize("command", READS, ids=lambda command: command[:8])
+def test_a_write_waits_for_a_divided_read(shell, monkeypatch, command):
+    """A write between the steps of a read waits; other reads of the key do not wait, unless a write waits already."""
+    monkeypatch.setattr("engine.core.commands.data.dump._MANY", 20)
+    given(shell, (f"HSET h {PAIRS} long " + "x" * 100, "HDEL h long"))
+    reader, writer, second, third = (Client(shell) for _ in range(4))
+    reader.send(command)
+    rest(shell)
+    expected = reader.replies()
+    reader.send(command)
+    shell.turns.run()
+    assert second.run("HGET h field-1") == b"1"
+    writer.send("HSET h field-1 changed")
+    third.send("HGET h field-1")
+    assert writer.replies() == third.replies() == []
+    rest(shell)
+    assert reader.replies() == expected
+    assert (writer.replies(), third.replies()) == ([0], [b"changed"])
+
+
+def test_waiting_clients_continue_in_order(shell):
+    """Clients that wait for the same key run in the order in which they arrived, before the key is held again."""
+    writer, waiting = Client(shell), [Client(shell) for _ in range(5)]
+    writer.send(f"SADD u {WORDS}", f"SADD u {WORDS} more")
+    for number, client in enumerate(waiting):
+        client.send(f"SADD u new-{number}", "SCARD u")
+    rest(shell)
+    assert [client.replies() for client in waiting] == [[1, 41 + number] for number in range(5)]
+    assert writer.replies() == [40, 1]
+
+
+@pytest.mark.parametrize("how", ["lost", "killed"])
+def test_a_closed_connection_releases_its_keys(shell, how):
+    """If the client of a divided command disconnects, the command is completed, and waiting clients continue."""
+    writer, reader, gone, other = (Client(shell) for _ in range(4))
+    writer.send(f"HSET h {PAIRS}")
+    reader.send("HLEN h")
+    gone.send("HLEN h", "HSET h late 1")
+    for client in (writer, gone):
+        if how == "killed":
+            client.socket.abort()
+        client.connection.connection_lost(None)
+    rest(shell)
+    assert reader.replies() == [40]
+    assert other.run("HLEN h") == 40
+    assert not shell.runner.core.divided.running
+
+
+def test_a_failed_command_releases_its_keys(shell):
+    """If a step fails, the client gets the error, and waiting clients continue."""
+    given(shell, STREAM)
+    writer, reader = Client(shell), Client(shell)
+    writer.send(f"XDEL s {IDS} wrong")
+    reader.send("XLEN s")
+    rest(shell)
+    assert writer.replies() == ["ERR Invalid stream ID specified as stream command argument"]
+    assert reader.replies() == [50]
+
+
+def test_a_held_key_does_not_expire(shell):
+    """A key that becomes due between two steps expires after the last step, and not before it."""
+    core = shell.runner.core
+    writer, reader = Client(shell), Client(shell)
+    writer.run("HSET h first 1")
+    writer.run("PEXPIRE h 10000")
+    events: list[bytes] = []
+    writer.send(f"HSET h {PAIRS}")
+    shell.turns.run()
+    core.changes.on_event = lambda kind, event, key, db: events.append(event)
+    assert core.expire_due(core.changes.now_us + 60_000_000) == 0
+    assert events == []
+    reader.send("HLEN h")
+    rest(shell)
+    assert writer.replies() == [40]
+    assert reader.replies() == [41]
+    assert core.expire_due(core.changes.now_us + 60_000_000) == 1
+    assert reader.run("EXISTS h") == 0
+
+
+def test_holding_writes_for_a_failover_finishes_divided_commands(shell):
+    """Before writes are held, so that replicas can catch up, all steps of divided commands run."""
+    core = shell.runner.core
+    writer = Client(shell)
+    writer.send(f"HSET h {PAIRS}")
+    shell.turns.run()
+    HeldWrites(core, cast(asyncio.AbstractEventLoop, shell.turns), "failover", lambda: None).start(0, lambda: None)
+    assert len(core.databases[0].get(b"h")) == 40
+    rest(shell)
+    assert writer.replies() == [40]
+
+
+def test_a_command_of_the_master_does_not_wait(shell):
+    """On a replica, a command from the master finishes the divided reads of its key, and leaves others alone."""
+    core = shell.runner.core
+    given(shell, (f"HSET h {PAIRS}", f"HSET h2 {PAIRS}"))
+    readers = Client(shell), Client(shell)
+    readers[0].send("HKEYS h")
+    readers[1].send("HKEYS h2")
+    shell.turns.run()
+    core.changes.replaying = True
+    Commands(core, core.open_session(0), core.changes.now_us).apply([b"DEL", b"h"], 0)
+    core.changes.replaying = False
+    assert [steps.argv for steps in core.divided.running] == [[b"HKEYS", b"h2"]]
+    rest(shell)
+    assert [len(reader.replies()[0]) for reader in readers] == [40, 40]
+
+
+# -- several clients --------------------------------------------------------------------------------------------------
+
+
+def _random_lines(chance: Random) -> list[str]:
+    """Return the lines of one request of a client, on a few keys."""
+    key, other = chance.choice("abc"), chance.choice("abc")
+    words = " ".join(f"w-{chance.randrange(60)}" for _ in range(chance.choice([1, 3, 30, 45])))
+    pairs = " ".join(f"{word} {chance.randrange(5)}" for word in words.split())
+    scores = " ".join(f"{chance.randrange(5)} {word}" for word in words.split())
+    line = chance.choice(
+        [
+            f"HSET h-{key} {pairs}",
+            f"HDEL h-{key} {words}",
+            f"HGETALL h-{key}",
+            f"HMGET h-{key} {words}",
+            f"SADD u-{key} {words}",
+            f"SREM u-{key} {words}",
+            f"SMEMBERS u-{key}",
+            f"SPOP u-{key} 25",
+            f"SUNIONSTORE u-{key} u-{other} u-c",
+            f"ZADD z-{key} {scores}",
+            f"ZPOPMIN z-{key} 25",
+            f"ZREMRANGEBYSCORE z-{key} 1 3",
+            f"ZRANGE z-{key} 0 -1 WITHSCORES",
+            f"ZUNIONSTORE z-{key} 2 z-{other} u-{key}",
+            f"DEL h-{key} u-{other} " + " ".join(f"none-{number}" for number in range(9)),
+            f"RENAME h-{key} h-{other}",
+            f"EVAL \"return redis.call('scard',KEYS[1])\" 1 u-{key}",
+            f"EVAL \"return redis.call('hset',ARGV[1],'script','1')\" 0 h-{key}",
+            f"COPY u-{key} u-{other} REPLACE",
+            f"SORT u-{key} ALPHA STORE l-{other}",
+            f"LRANGE l-{key} 0 -1",
+        ]
+    )
+    if not chance.randrange(6):
+        return ["MULTI", f"HLEN h-{key}", line, f"SCARD u-{other}", "EXEC"]
+    if not chance.randrange(8):
+        return [f"WATCH h-{key}", "MULTI", f"HLEN h-{key}", line, "EXEC"]
+    return ["FLUSHALL"] if not chance.randrange(60) else [line]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clients_on_few_keys_see_a_serial_order(shell, monkeypatch, seed):
+    """Every command of several clients gets its reply; replies and data are those of some order without divisions."""
+    chance = Random(seed)
+    order: list[tuple[int, list[bytes]]] = []
+    execute, run_step = Core.execute, Core._run_step
+
+    def executed(core: Core, session: Any, argv: list[bytes], now_us: int) -> Reply:
+        reply = execute(core, session, argv, now_us)
+        if type(reply) is not Steps:
+            order.append((session.id, argv))
+        return reply
+
+    def stepped(core: Core, session: Any, steps: Steps) -> Reply:
+        reply = run_step(core, session, steps)
+        if reply is not steps:
+            order.append((session.id, steps.argv))
+        return reply
+
+    monkeypatch.setattr(Core, "execute", executed)
+    monkeypatch.setattr(Core, "_run_step", stepped)
+    effects, clients, waited = logged(shell), [Client(shell) for _ in range(5)], 0
+    for _ in range(300):
+        lines = _random_lines(chance)
+        client = chance.choice(clients)
+        client.send(*lines)
+        waited += len(shell.runner._waiting)
+        for _ in range(chance.randrange(3)):
+            shell.turns.run()
+    assert waited
+    rest(shell)
+    monkeypatch.setattr(Core, "execute", execute)
+    serial = new_core()
+    sessions = {client.connection.session.id: serial.open_session(1) for client in clients}
+    expected: dict[int, bytes] = dict.fromkeys(sessions, b"")
+    for number, argv in order:
+        expected[number] += encoded(serial.execute(sessions[number], argv, serial.changes.now_us))
+    for client in clients:
+        assert client.socket.taken() == expected[client.connection.session.id]
+    assert state(serial) == state(shell.runner.core)
+    assert state(replayed(effects)) == state(serial)
