@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from random import Random
 from typing import Any, cast
 
@@ -15,10 +16,12 @@ from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import pending_entries
 from engine.core.dispatch import Core
+from engine.core.environment.host import Stack, WithoutProcess
 from engine.core.keyspace import elements
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.log.commands import Commands
+from engine.shell.network.suspension import Suspension
 from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded
 from tests.engine.shell.network.connections.test_replies_in_pieces import rest
@@ -206,6 +209,40 @@ def test_an_undeclared_key_in_a_script_finishes_the_divided_command(shell, scrip
     rest(shell)
     assert writer.replies() == [40, 40 if "HLEN" in script else 0]
     assert state(replayed(effects)) == state(shell.runner.core)
+
+
+class _WithStack(WithoutProcess):
+    """A process in which slow scripts are suspended."""
+
+    def __init__(self) -> None:
+        self._stack = Suspension()
+
+    def stack(self) -> Stack:
+        return self._stack
+
+
+def test_a_slow_script_that_finishes_a_divided_command_is_logged_before_the_reply(shell):
+    """If a suspended script has completed a command, the command's client gets the reply when the log has both."""
+    core = shell.runner.core
+    core.host = _WithStack()
+    assert core.config.change([(b"busy-reply-threshold", b"1")]) is None
+    clock = count(core.telemetry.stopwatch(), 5_000_000)
+    core.telemetry.stopwatch = lambda: next(clock)
+    effects, writer, caller, other = logged(shell), Client(shell), Client(shell), Client(shell)
+    writer.send(f"HSET h {PAIRS} {PAIRS.replace('field', 'more')}")
+    # Loops of many instructions, after each of which the script is suspended at least once.
+    loops = "for i=1,2000 do end "
+    caller.send(f"EVAL \"{loops} local n=redis.call('HLEN','h') {loops} return n\" 0")
+    assert str(other.run("GET other")).startswith("BUSY")
+    while core.divided.running:
+        assert shell.turns.run()
+    assert (core.is_busy, len(effects) < 20) == (True, True)
+    while core.is_busy:
+        assert writer.replies() == []
+        assert shell.turns.run()
+    rest(shell)
+    assert (writer.replies(), caller.replies()) == ([80], [80])
+    assert state(replayed(effects)) == state(core)
 
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CLIENT PAUSE 1 WRITE"])
