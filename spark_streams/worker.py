@@ -48,8 +48,11 @@ def prepare() -> None:
 
 
 def acknowledge() -> None:
-    """Acknowledge what the process's TCP sockets have received, if the system can."""
-    if not hasattr(socket, "TCP_QUICKACK"):  # only Linux has it
+    """Acknowledge what the process's TCP sockets have received, if the system can.
+
+    With a default timeout, a socket object makes its socket non-blocking, also for Spark. Linux then acknowledges.
+    """
+    if not hasattr(socket, "TCP_QUICKACK") or socket.getdefaulttimeout() is not None:  # only Linux has the option
         return
     for entry in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # not a socket, or closed

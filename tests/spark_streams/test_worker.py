@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
 import re
 import socket
@@ -76,6 +77,18 @@ def test_a_task_acknowledges_its_command(kind: type) -> None:
             spark.recv(7)
         pickle.loads(copy)
         assert acknowledges_at_once(link)
+
+
+@pytest.mark.usefixtures("in_worker")
+def test_sockets_stay_blocking_with_a_default_timeout() -> None:
+    """Spark's socket stays blocking if a function that ran in the worker has set a default timeout for sockets."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.setdefaulttimeout(30)
+        try:
+            worker.prepare()
+        finally:
+            socket.setdefaulttimeout(None)
+        assert os.get_blocking(server.fileno())
 
 
 def test_warnings_of_a_worker_have_level_and_time() -> None:
