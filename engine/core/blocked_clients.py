@@ -62,7 +62,7 @@ class Blocked:
     def _is_held(self, waiter: Waiter) -> bool:
         """Return whether the waiter's command must wait for a divided command."""
         divided = self._ctx.divided
-        return bool(divided.running) and divided.must_wait(waiter.session, waiter.argv)
+        return bool(divided.running) and divided.must_wait(waiter.session, waiter.argv) is not None
 
     def wake(self, session: Session) -> None:
         """Run the session's command again, or time it out. The shell calls this at ``Waiter.wake_at``.

@@ -37,7 +37,10 @@ class DividedCommands:
     def start(self, steps: Steps) -> None:
         """Hold the keys of a command. None of them may be held in a way that the command must wait for."""
         command = called_by(steps.argv)
-        steps.keys = {} if command is None else _uses((command, steps.argv))
+        if command is not None:
+            steps.keys, changed = _uses((command, steps.argv))
+            # Usually all keys are changed. The difference of a million keys takes long.
+            steps.shared = set() if changed is steps.keys else set(steps.keys - changed)
         if steps.keys:
             self.running.append(steps)
 
@@ -46,12 +49,18 @@ class DividedCommands:
         if steps in self.running:
             self.running.remove(steps)
 
-    def must_wait(self, session: Session, argv: list[bytes]) -> bool:
-        """Return whether a client's command must wait, because it names a held key.
+    def must_wait(self, session: Session, argv: list[bytes]) -> Steps | None:
+        """Return a divided command for which a client's command must wait, because it names a held key.
 
-        Later commands that only read a key do not overtake a command that waits to change this key.
+        When it has ended, the client must ask again. Later commands that only read a key do not overtake a command that
+        waits to change this key.
         """
-        return any(self._holders(call, closes=True) for call in _calls(session, argv))
+        for call in _calls(session, argv):
+            holders = self._holders(call, closes=True)
+            if holders:
+                # The latest is likely to end last.
+                return holders[-1]
+        return None
 
     def must_wait_for_run(self, run: XaddRun) -> bool:
         """Return whether an XADD of the run must wait."""
@@ -77,14 +86,15 @@ class DividedCommands:
 
         With ``closes``, keys that the call changes are held against all use from now on.
         """
+        keys, changed = _uses(call)
         holders: list[Steps] = []
-        for key, changes in _uses(call).items():
-            for steps in self.running:
-                held = steps.keys.get(key)
-                if held or (changes and held is not None):
-                    steps.keys[key] = held or closes
-                    holders.append(steps)
-        return list(dict.fromkeys(holders))
+        for steps in self.running:
+            common = keys & steps.keys
+            if common and not (common <= steps.shared and common.isdisjoint(changed)):
+                holders.append(steps)
+                if closes:
+                    steps.shared -= changed
+        return holders
 
 
 def _calls(session: Session, argv: list[bytes]) -> Iterator[Queued]:
@@ -98,15 +108,15 @@ def _calls(session: Session, argv: list[bytes]) -> Iterator[Queued]:
         yield from session.multi
 
 
-def _uses(call: Queued) -> dict[bytes, bool]:
-    """Return the keys that a call names, each with whether the call may change its value."""
+def _uses(call: Queued) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Return the keys that a call names, and those whose values it may change."""
     command, words = call
     if isinstance(words, XaddRun):
-        return dict.fromkeys(words.distinct_keys(), True)
+        keys = frozenset(words.distinct_keys())
+        return keys, keys
     if len(command.uses) == 1:
+        keys = frozenset(command.keys.of(words))
         # The flag, because XREADGROUP changes a stream's groups, although it is declared to only read the key.
-        return dict.fromkeys(command.keys.of(words), command.writes or command.uses[0].writes)
-    uses: dict[bytes, bool] = {}
-    for key, use in command.touched(words):
-        uses[key] = uses.get(key, False) or use.writes
-    return uses
+        return keys, keys if command.writes or command.uses[0].writes else frozenset()
+    touched = command.touched(words)
+    return frozenset(key for key, _ in touched), frozenset(key for key, use in touched if use.writes)

@@ -144,7 +144,7 @@ class Steps:
     and most other commands are refused until then.
     """
 
-    __slots__ = ("argv", "is_over", "is_whole", "keys", "now_us", "reply", "session", "spent_ns", "work")
+    __slots__ = ("argv", "is_over", "is_whole", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
 
     def __init__(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_whole: bool = False) -> None:
         self.argv = argv
@@ -155,8 +155,10 @@ class Steps:
         self.session: Any = None
         #: Time of all steps in microseconds since the epoch, unless ``is_whole``.
         self.now_us = 0
-        #: The held keys -> whether a key is held against all use (True), or only against changes.
-        self.keys: dict[bytes, bool] = {}
+        #: The held keys.
+        self.keys: frozenset[bytes] = frozenset()
+        #: The held keys that are only held against changes.
+        self.shared: set[bytes] = set()
         #: Whether all steps have run, so that ``reply`` is set.
         self.is_over = False
         self.reply: Reply = None

@@ -64,8 +64,8 @@ class Runner:
         #: Batch through which all replies pass.
         self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
-        #: Clients whose next command waits for a command that runs in steps, in order.
-        self._waiting: list[Connection] = []
+        #: Clients whose next command waits for one that runs in steps, in order -> the latter; None: it has ended.
+        self._waiting: dict[Connection, Steps | None] = {}
         self.delivery = Delivery(core, self.connections, self.fail)
         self.traffic = Traffic()
         self.limits = Limits(core.config)
@@ -213,20 +213,26 @@ class Runner:
         if core.pause.until and core.admission.is_held_back(session, argv, now // 1000):
             connection.held_back = True
             return True
-        if not (core.divided.running and core.divided.must_wait(session, argv)):
+        holder = core.divided.must_wait(session, argv) if core.divided.running else None
+        if holder is None:
+            self._waiting.pop(connection, None)
             return False
-        self._waiting.append(connection)
+        # A client that waits again keeps its position.
+        self._waiting[connection] = holder
         connection.stepping = True
         connection.adjust_reading()
         return True
 
-    def _release_waiting(self) -> None:
-        """Continue the clients that wait for a command that runs in steps, because one has ended."""
-        waiting = self._waiting[:]
-        self._waiting.clear()
-        for connection in waiting:
-            connection.stepping = False
-            connection.yield_to_others()
+    def _release_waiting(self, ended: Steps) -> None:
+        """Continue the clients that wait for a command that runs in steps, because it has ended."""
+        for connection, holder in self._waiting.items():
+            if holder is ended:
+                self._waiting[connection] = None
+                connection.stepping = False
+                connection.yield_to_others()
+        if not self.core.divided.running:
+            # The others wait for commands that another command has finished.
+            self._waiting = {connection: holder for connection, holder in self._waiting.items() if holder is not None}
 
     def _prepare_batch(self) -> int:
         """Read the clock, in microseconds, and update the limits that are checked before commands run."""
@@ -348,7 +354,7 @@ class Runner:
         if not is_done:
             self.loop.call_soon(self._step, connection, session, steps)
         else:
-            self._release_waiting()
+            self._release_waiting(steps)
             connection.stepping = False
             connection.pieces = pieces
             if pieces is None and (session.close_after_reply or session.close_requested):

@@ -16,6 +16,7 @@ from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import pending_entries
 from engine.core.dispatch import Core
+from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.host import Stack, WithoutProcess
 from engine.core.keyspace import elements
 from engine.core.keyspace.changes import Effects
@@ -338,6 +339,44 @@ def test_waiting_clients_continue_in_order(shell):
     rest(shell)
     assert [client.replies() for client in waiting] == [[1, 41 + number] for number in range(5)]
     assert writer.replies() == [40, 1]
+
+
+def test_waiting_clients_continue_after_all_divided_commands_are_finished_at_once(shell):
+    """If a command finishes several divided commands, the clients that wait for each of them continue."""
+    writers, readers = [Client(shell) for _ in range(3)], [Client(shell) for _ in range(3)]
+    for number, writer in enumerate(writers):
+        writer.send(f"HSET h{number} {PAIRS}")
+    for number, reader in enumerate(readers):
+        reader.send(f"HLEN h{number}")
+    assert len(shell.runner._waiting) == 3
+    assert Client(shell).run("FLUSHALL") == b"OK"
+    rest(shell)
+    assert [client.replies() for client in (*writers, *readers)] == [[40]] * 3 + [[0]] * 3
+    assert not shell.runner._waiting
+
+
+def test_a_waiting_client_is_released_by_its_holder_only(shell, monkeypatch):
+    """The end of a divided command does not run the check of clients that wait for another one again."""
+    short, long, reader = Client(shell), Client(shell), Client(shell)
+    long.send(f"ZADD z {' '.join(f'{number} m{number}' for number in range(400))}")
+    short.send(f"HSET h {PAIRS}")
+    reader.send("ZCARD z")
+    checks: list[list[bytes]] = []
+    must_wait = DividedCommands.must_wait
+
+    def counted(divided: DividedCommands, session: Any, argv: list[bytes]) -> Steps | None:
+        checks.append(argv)
+        return must_wait(divided, session, argv)
+
+    monkeypatch.setattr(DividedCommands, "must_wait", counted)
+    while not (replies := short.replies()):
+        shell.turns.run()
+    assert replies == [40]
+    assert len(shell.runner.core.divided.running) == 1
+    shell.turns.run()
+    assert checks == []
+    rest(shell)
+    assert reader.replies() == [400]
 
 
 @pytest.mark.parametrize("how", ["lost", "killed"])
