@@ -50,7 +50,7 @@ def prepare() -> None:
 def acknowledge() -> None:
     """Acknowledge what the process's TCP sockets have received, if the system can.
 
-    With a default timeout, a socket object makes its socket non-blocking, also for Spark. Linux then acknowledges.
+    If a default timeout is set, do nothing: a socket object would then make Spark's socket non-blocking.
     """
     if not hasattr(socket, "TCP_QUICKACK") or socket.getdefaulttimeout() is not None:  # only Linux has the option
         return
