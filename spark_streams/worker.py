@@ -30,7 +30,7 @@ _modules = 0  # number of modules loaded when they were last excluded
 
 
 class TaskCopy:
-    """Base class of objects of which each task gets a pickled copy. Unpickling the copy prepares the process."""
+    """Base class of readers and writers: each task unpickles a copy, which prepares the task's process."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

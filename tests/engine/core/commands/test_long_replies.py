@@ -19,6 +19,7 @@ from engine.core.protocol.replies import Pages
 from engine.core.streams import group, pending, runs, segment
 from engine.wire.encode import encoded, pages_of
 from tests.engine.core.streams.test_storage import pack_cold
+from tests.harness.limits import Limits, lower
 from tests.harness.replay import NOW_US, new_core
 
 ENTRIES = 300
@@ -39,7 +40,7 @@ def small_segments() -> Iterator[None]:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat replies of a few elements as long, and make their pages short."""
-    limits: list[tuple[Any, dict[str, int]]] = [
+    limits: Limits = [
         (replies, {"_WORDS": 10, "_SHORT": 20, "_ROWS": 7, "_FEW_ROWS": 2}),
         (ranges, {"MANY": 20, "_MANY_SEGMENTS": 2}),
         (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
@@ -53,9 +54,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (elements, {"_PART": 10, "_PARTS": 1}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
-    for module, values in limits:
-        for name, value in values.items():
-            monkeypatch.setattr(module, name, value)
+    lower(monkeypatch, limits)
 
 
 class Side:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import decoded, finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
+from tests.harness.limits import Limits, lower
 from tests.harness.replay import NOW_US, check_replay, state
 
 # -- DUMP and RESTORE -------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_the_checksum_of_a_long_element_runs_in_steps(small_payloads, command, k
 @pytest.fixture
 def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that a few fields, keys and elements run in small steps."""
-    limits: list[tuple[Any, dict[str, int]]] = [
+    limits: Limits = [
         (hashes, {"MANY": 20}),
         (hash_expiry, {"MANY": 20}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
@@ -86,9 +86,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
         (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
     ]
-    for module, numbers in limits:
-        for name, value in numbers.items():
-            monkeypatch.setattr(module, name, value)
+    lower(monkeypatch, limits)
 
 
 #: A hash that has ever had a long value is scanned in the order of Redis's large hashes.

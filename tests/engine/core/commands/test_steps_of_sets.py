@@ -15,6 +15,7 @@ from engine.core.protocol.replies import CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import decoded, finished
 from tests.engine.core.commands.test_long_replies import Side
+from tests.harness.limits import Limits, lower
 from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 
 # -- large sets -----------------------------------------------------------------------------------------------------
@@ -23,11 +24,12 @@ from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 @pytest.fixture
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     """Return a core with three tables of 50 members, 25 of them common to the first two; sets are large from 20 on."""
-    for module, numbers in ((sets, {"MANY": 20, "_AT_ONCE": 10}), (set_algebra, {"MANY": 20})):
-        for name, value in numbers.items():
-            monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(elements, "_PART", 6)
-    monkeypatch.setattr(elements, "_PARTS", 1)
+    limits = [
+        (sets, {"MANY": 20, "_AT_ONCE": 10}),
+        (set_algebra, {"MANY": 20}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
+    ]
+    lower(monkeypatch, limits)
     side = Side()
     for key, first in (("x", 0), ("y", 25), ("z", 100)):
         side.run(f"SADD {key} " + " ".join([f"member-{number}" for number in range(first, first + 50)]))
@@ -127,7 +129,7 @@ class _Empty(Side):
 @pytest.fixture
 def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     """Return a core with two sorted sets of 50 members, 25 of them common, and a set; they are large from 20 on."""
-    limits: list[tuple[Any, dict[str, int]]] = [
+    limits: Limits = [
         (long_reads, {"MANY": 20}),
         (members, {"AT_ONCE": 10, "_PER_DRAW": 2}),
         (pops, {"AT_ONCE": 10}),
@@ -137,9 +139,7 @@ def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
         (elements, {"_PART": 6, "_PARTS": 1}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
     ]
-    for module, numbers in limits:
-        for name, value in numbers.items():
-            monkeypatch.setattr(module, name, value)
+    lower(monkeypatch, limits)
     side = _Empty()
     for key, first in (("x", 0), ("y", 25)):
         pairs = [f"{number * 7 % 50 / 4} member-{number}" for number in range(first, first + 50)]

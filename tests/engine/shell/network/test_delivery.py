@@ -7,13 +7,6 @@ import pytest
 from tests.engine.shell.network.without_sockets import Shell
 
 
-@pytest.fixture
-def shell() -> Shell:
-    shell = Shell()
-    shell.runner.core.changes.recording = True
-    return shell
-
-
 def test_effects_are_logged_before_any_reply(shell: Shell) -> None:
     """Effects are handed to the log before the client, a subscriber, or a woken client gets any bytes."""
     everybody = [shell.client() for _ in range(3)]

@@ -27,13 +27,14 @@ from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded
 from tests.engine.shell.network.connections.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
+from tests.harness.limits import Limits, lower
 from tests.harness.replay import new_core, replayed, state
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide commands on a few words, keys, members or IDs."""
-    limits: list[tuple[Any, dict[str, int]]] = [
+    limits: Limits = [
         (many_words, {"MANY": 20, "AT_ONCE": 4}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (hashes, {"MANY": 20}),
@@ -52,9 +53,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         (removal, {"MANY_IDS": 20, "_STEP": 5}),
         (pending_entries, {"MANY_IDS": 20, "_STEP": 5}),
     ]
-    for module, numbers in limits:
-        for name, value in numbers.items():
-            monkeypatch.setattr(module, name, value)
+    lower(monkeypatch, limits)
 
 
 class Client:
@@ -81,13 +80,6 @@ class Client:
         self.send(line)
         (reply,) = self.replies()
         return reply
-
-
-@pytest.fixture
-def shell() -> Shell:
-    shell = Shell()
-    shell.runner.core.changes.recording = True
-    return shell
 
 
 def logged(shell: Shell) -> Effects:
@@ -231,7 +223,7 @@ def test_a_slow_script_that_finishes_a_divided_command_is_logged_before_the_repl
     core.telemetry.stopwatch = lambda: next(clock)
     effects, writer, caller, other = logged(shell), Client(shell), Client(shell), Client(shell)
     writer.send(f"HSET h {PAIRS} {PAIRS.replace('field', 'more')}")
-    # Loops of many instructions, after each of which the script is suspended at least once.
+    # The script is suspended during each of these loops, because they take many instructions.
     loops = "for i=1,2000 do end "
     caller.send(f"EVAL \"{loops} local n=redis.call('HLEN','h') {loops} return n\" 0")
     assert str(other.run("GET other")).startswith("BUSY")
