@@ -242,17 +242,6 @@ _TABLE: tuple[Directive, ...] = (
     _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9", ACTS),
     _integer("tracking-table-max-keys", 1000000, 0, I64_MAX),
     _integer("busy-reply-threshold", 5000, 0, I64_MAX, ACTS, alias="lua-time-limit"),
-    # companions: processes that run alongside the engine
-    _integer("metrics-port", 0, 0, 65535, ACTS),
-    _text("metrics-bind", "127.0.0.1", ACTS),
-    _text("metrics-user", "", ACTS),
-    _text("metrics-password", "", ACTS),
-    _integer("dashboard-port", 0, 0, 65535, ACTS),
-    _text("dashboard-bind", "127.0.0.1", ACTS),
-    _text("dashboard-user", "", ACTS),
-    _text("dashboard-password", "", ACTS),
-    _yes_no("dashboard-allow-changes", False, ACTS),
-    _text("dashboard-state", "", PROTECTED | ACTS),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000", ACTS),
     _text("dbfilename", "dump.rdb", PROTECTED | ACTS, _DB_FILE),

@@ -9,8 +9,7 @@ from __future__ import annotations
 _REDACTED = b"(redacted)"
 #: Directives and aliases whose values are secret.
 _SECRET_SETTINGS = frozenset(
-    b"requirepass masterauth primaryauth masteruser primaryuser tls-key-file-pass tls-client-key-file-pass "
-    b"metrics-password dashboard-password".split()
+    b"requirepass masterauth primaryauth masteruser primaryuser tls-key-file-pass tls-client-key-file-pass".split()
 )
 _ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 _SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" % code) for code in range(256)]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect import parent, profiles
+from pystreams.connect import profiles
 from pystreams.connect.target import Wanted, address_of, profile_of
 from pystreams.errors import fail
 from pystreams.values import times
@@ -70,7 +70,6 @@ _READS = (
     help="Address or network of a proxy whose X-Forwarded-For header is trusted. Repeatable.",
 )
 @click.option("--interval", default="2s", show_default=True, help="Minimum time between two samples of a server.")
-@click.option("--from-parent", is_flag=True, hidden=True, help="Read settings from standard input; stop at its end.")
 @click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
 @click.option(
     "--mask",
@@ -133,7 +132,6 @@ def ui(
     servers: tuple[str, ...],
     proxies: tuple[str, ...],
     interval: str,
-    from_parent: bool,
     allow_changes: bool,
     masks: tuple[str, ...],
     decodes: tuple[str, ...],
@@ -165,9 +163,6 @@ def ui(
         fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
-    if from_parent:
-        run.wanted = parent.wanted()
-        parent.end_with_parent()
     pause = max(100, times.duration(interval, "--interval")) / 1000
     period = times.duration(history, "--history")
     certificate = _certificate(tls_certificate, tls_key)
@@ -185,21 +180,17 @@ def ui(
             token=token or "",
             names=hosts,
             interval=pause,
-            says_token=not from_parent,
             proxies=proxies,
             certificate=certificate[0],
             key=certificate[1],
-            state=_state("none" if from_parent and state is None else state),
+            state=_state(state),
             history_ms=period,
             provider=provider,
         )
 
         def say(line: str) -> None:
-            if from_parent:
-                run.out.note(line)
-            else:
-                run.out.line(line)
-                run.out.flush()
+            run.out.line(line)
+            run.out.flush()
 
         dashboard.run(targets, settings, made, say)
 

@@ -118,7 +118,6 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
 _SERVE_EXAMPLES = (
     "pystreams serve",
     "pystreams serve --data /var/lib/streams --appendfsync always",
-    "pystreams serve --dashboard --metrics",
     "pystreams serve --config /etc/pystreams.conf",
     "pystreams serve --port 7000 --maxmemory 2gb",
 )
@@ -134,8 +133,6 @@ _SERVE_EXAMPLES = (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File of directives like redis.conf; the command line overrides it.",
 )
-@click.option("--metrics", is_flag=True, help="Also serve metrics for Prometheus, on port 9121.")
-@click.option("--dashboard", is_flag=True, help="Also serve the dashboard, on port 8379: see 'pystreams ui'.")
 @click.argument("directives", nargs=-1, type=click.UNPROCESSED, metavar="[--DIRECTIVE VALUE]...")
 @click.pass_context
 def serve(
@@ -144,16 +141,13 @@ def serve(
     port: int,
     bind: str,
     config: Path | None,
-    metrics: bool,
-    dashboard: bool,
     directives: tuple[str, ...],
 ) -> None:
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
     With --data, changes are logged to an append-only file in that directory. Without --data, data exists only in memory
     and is lost when the engine stops, unless --config sets persistence. Each directive of the engine can be given as a
-    flag; 'conf/engine.conf' explains the directives. --dashboard is short for --dashboard-port 8379. With
-    --dashboard-allow-changes yes, users of the dashboard can make the changes that their ACL rules permit.
+    flag; 'conf/engine.conf' explains the directives. 'pystreams ui' and 'pystreams metrics' are processes of their own.
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):
@@ -168,10 +162,6 @@ def serve(
         except OSError as cause:
             raise click.BadParameter(f"{data} cannot be created: {cause.strerror}", param_hint="--data") from None
         settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
-    if metrics:
-        settings += ["--metrics-port", "9121"]
-    if dashboard:
-        settings += ["--dashboard-port", "8379"]
     if importlib.util.find_spec("xxhash") is None:  # required only by the engine
         failure = error("PACKAGE_MISSING", what=ctx.command_path, package="xxhash", extra="engine")
         Output().failed(failure)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect import parent
 from pystreams.connect.target import address_of
 from pystreams.errors import fail
 from pystreams.metrics import table
@@ -55,7 +54,6 @@ PORT = 9121
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
 )
-@click.option("--from-parent", is_flag=True, hidden=True, help="Read settings from standard input; stop at its end.")
 @click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
 @click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
 @click.option("--once", is_flag=True, help="Write the current metrics and exit. Fails if the server is unreachable.")
@@ -67,7 +65,6 @@ def metrics(
     limit: int,
     no_consumer_metrics: bool,
     timeout: float,
-    from_parent: bool,
     otlp: str | None,
     otlp_interval: str,
     once: bool,
@@ -84,9 +81,6 @@ def metrics(
         fail("PACKAGE_MISSING", what="--otlp", package="opentelemetry-sdk", extra="otel")
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
-    if from_parent:
-        run.wanted = parent.wanted()
-        parent.end_with_parent()
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
     shown = exporter.Exporter(collector, timeout)
     with ExitStack() as stack:

@@ -22,8 +22,6 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.companions.connection_options import connection_options
-from engine.shell.companions.supervisor import Supervisors
 from engine.shell.durability.driver import Driver
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network import descriptors
@@ -95,8 +93,6 @@ class Server:
         shelf = self._durability.disk.keeping.shelf
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
-        self._companions = Supervisors(self.config, self._connection_options)
-        self._companions.start()
         self._announce()
         try:
             await self._stop.wait()
@@ -155,11 +151,6 @@ class Server:
             line += f", TLS on {self._host}:{self._tls_port}"
         self.announce(line)
         LOG.info("accepting clients: %s", line)
-
-    def _connection_options(self) -> dict[str, str]:
-        """Return the connection options for processes on this machine."""
-        port = self._port if self._sockets else 0
-        return connection_options(self.config, self._host, port, self._tls_port)
 
     async def _listen_on_path(self, backlog: int) -> None:
         path = self.config.text("unixsocket").decode()
@@ -263,7 +254,6 @@ class Server:
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
-        self._companions.request_stop()
         self._cold_packer.stop()
         self._node.stop()
         for listener in self._listeners:
@@ -281,7 +271,6 @@ class Server:
             connection.transport.abort()
         await asyncio.sleep(0)
         self._durability.stop()
-        self._companions.wait()
         path = self.config.text("unixsocket").decode()
         if path:
             Path(path).unlink(missing_ok=True)

@@ -58,8 +58,6 @@ class Settings:
     names: Collection[str] = ()
     #: Minimum time between two samples of a server, in seconds.
     interval: float = INTERVAL
-    #: Whether the printed URL contains the token. If not, and if no token was set, logins by token are impossible.
-    says_token: bool = True
     #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()
     #: PEM file with the certificate and its chain; None for HTTP.
@@ -282,9 +280,8 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:
-        fragment = f"#token={token}" if settings.says_token else ""
         shown = ", ".join(part.rules.shown for part in parts)
-        say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/{fragment}")
+        say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/#token={token}")
         if not here and certificate is None:
             say(
                 "Other machines can reach the dashboard without TLS, so passwords and data can be intercepted. "

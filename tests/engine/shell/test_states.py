@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from engine.shell.companions import process_states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.housekeeping import cold_packer
 from engine.shell.replication import failover, shutdown
@@ -26,12 +25,6 @@ MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], ty
     "switch": (switch.TABLE, switch.switch, switch.Switch, switch.SwitchEvent),
     "replica": (replica_states.TABLE, replica_states.sync, replica_states.Sync, replica_states.SyncEvent),
     "link": (link_states.TABLE, link_states.link, link_states.Link, link_states.LinkEvent),
-    "companion": (
-        companion_states.TABLE,
-        companion_states.companion,
-        companion_states.Companion,
-        companion_states.CompanionEvent,
-    ),
     "failover": (failover.TABLE, failover.failover, failover.Stage, failover.FailoverEvent),
     "shutdown": (shutdown.TABLE, shutdown.shutdown, shutdown.Stage, shutdown.ShutdownEvent),
 }
@@ -87,7 +80,6 @@ def test_no_state_and_no_event_is_unused(table, start, states, events):
         replica_states,
         link_states,
         failover,
-        companion_states,
         shutdown,
         cold_packer,
     ],

@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
 
 import pytest
 import redis
 
 from pystreams.commands import metrics
-from pystreams.connect import parent
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.metrics.exposed import parsed, value
@@ -51,37 +49,6 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
 def test_an_occupied_port_is_an_error(cli_of: Cli, instance: servers.Running) -> None:
     """A port that another process listens on is an error."""
     assert "[PORT_UNUSABLE]" in cli_of.failure("metrics", "--port", str(instance.port), status=1)
-
-
-def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
-    """Settings from the parent process must be a JSON object with a URL. The exporter stops when
-    its input is closed.
-    """
-    for line in ("", "{}\n", "[1]\n", "redis://\n"):
-        assert "[INVALID_VALUE]" in cli_of.failure("metrics", "--from-parent", status=2, stdin=line)
-    with Pipe() as pipe:
-        pipe.writer.write(b'{"url": "redis://h:1", "password": "p", "user": 7}\nmore')
-        pipe.writer.flush()
-        wanted = parent.wanted(pipe.reader)
-        assert (wanted.url, wanted.given) == ("redis://h:1", {"password": "p", "user": "7"})
-        ended = threading.Event()
-        parent.end_with_parent(ended.set, pipe.reader)
-        assert not ended.is_set()
-        pipe.writer.close()
-        assert ended.wait(20)
-
-
-class Pipe:
-    """Both ends of a pipe as files."""
-
-    def __enter__(self) -> Pipe:
-        reader, writer = os.pipe()
-        self.reader, self.writer = os.fdopen(reader, "rb"), os.fdopen(writer, "wb")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-        self.reader.close()
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)

@@ -118,8 +118,8 @@ def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
     [
         ("", ["--port", "6379", "--bind", "127.0.0.1", "--save", ""]),
         (
-            "--metrics --hz 5",
-            ["--port", "6379", "--bind", "127.0.0.1", "--save", "", "--metrics-port", "9121", "--hz", "5"],
+            "--timeout 5",
+            ["--port", "6379", "--bind", "127.0.0.1", "--save", "", "--timeout", "5"],
         ),
         ("--config FILE", ["FILE"]),
         ("--config FILE --port 7000 --data DIR", ["FILE", "--port", "7000", "--dir", "DIR", "--appendonly", "yes"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -16,7 +15,6 @@ import pytest
 from pystreams.commands import dashboard as verb
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.suite.waiting import wait_for
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
@@ -45,25 +43,6 @@ def test_the_dashboard_serves_until_sigterm(instance: servers.Running, tmp_path:
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
-def test_a_companion_ends_on_sigterm(instance: servers.Running, tmp_path: Path) -> None:
-    """A dashboard started by a parent process ends on SIGTERM with status 0 and without output."""
-    command = [sys.executable, "-m", "pystreams", "ui", "--from-parent", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stderr is not None
-            process.stdin.write(f'{{"url": "{instance.url}"}}\n')
-            process.stdin.flush()
-            assert process.stderr.readline().startswith("Dashboard of redis://")
-            process.terminate()
-            assert (process.wait(20), process.stderr.read()) == (0, "")
-        finally:
-            servers.stop(process)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """An occupied port, a token that is too short, and missing packages are errors at startup."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -72,36 +51,6 @@ def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None
     assert "16 characters" in cli_of.failure("ui", "--token", "short", status=2)
     monkeypatch.setattr(verb, "find_spec", lambda _: None)
     assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)
-
-
-def test_the_engine_runs_its_dashboard_in_a_separate_process(tmp_path: Path) -> None:
-    """With `dashboard-port`, the engine starts a dashboard for its users, which follows the engine's directives and
-    ends with it.
-    """
-    port = servers.free_port()
-    flags = ("--requirepass", "hush-hush", "--dashboard-port", str(port), "--dashboard-allow-changes", "yes")
-    flags = (*flags, "--dashboard-state", str(tmp_path / "state"))
-    url = f"http://127.0.0.1:{port}/api/"
-
-    def answers() -> bool:
-        try:
-            with urllib.request.urlopen(f"{url}session") as answer:
-                return b"session" in answer.read()
-        except OSError:
-            return False
-
-    with servers.engine(*flags) as running:
-        wait_for(answers, "the dashboard")
-        body = json.dumps({"user": "default", "password": "hush-hush"}).encode()
-        login = urllib.request.Request(f"{url}login", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(login) as answer:
-            facts = json.load(answer)
-        assert (facts["changes"], facts["audit"]) == (True, True)
-        assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
-        log = running.output.read_text()
-        assert f"dashboard: Dashboard of redis://127.0.0.1:{running.port}: http://127.0.0.1:{port}/\n" in log
-        assert "hush" not in log
-    wait_for(lambda: not answers(), "the dashboard's end")
 
 
 def test_an_unusable_state_directory_is_an_error(tmp_path: Path) -> None:
