@@ -121,24 +121,6 @@ FAILURES: dict[str, Failure] = {
         "'pystreams groups seek' moves the group to another position.",
         Status.FAILED,
     ),
-    "NO_SUCH_NODE": Failure(
-        CommandError,
-        "{address} has no server {node}.",
-        "Known servers: {known}.",
-        Status.MISSING,
-    ),
-    "NO_SUCH_USER": Failure(
-        CommandError,
-        "{node} has no ACL user '{user}'.",
-        "'pystreams server acl' lists its users.",
-        Status.MISSING,
-    ),
-    "NO_SUCH_CLIENT": Failure(
-        CommandError,
-        "{node} has no client {client} that matches the options.",
-        "'pystreams server clients' lists its clients.",
-        Status.MISSING,
-    ),
     "NO_SENTINEL": Failure(
         CommandError,
         "No Sentinel of {address} answered.",
@@ -211,12 +193,6 @@ FAILURES: dict[str, Failure] = {
         "{what} needs the package {package}, which is not installed.",
         "pip install 'pystreams[{extra}]'",
         Status.FAILED,
-    ),
-    "NO_TERMINAL": Failure(
-        CommandError,
-        "{what} needs a terminal.",
-        "'pystreams groups lag --watch' also works without a terminal.",
-        Status.USAGE,
     ),
     "PORT_UNUSABLE": Failure(
         CommandError,

@@ -1,6 +1,6 @@
 """Measures of streams, groups, consumers and queries: one table for columns, JSON keys, the dashboard and metrics.
 
-The command line, `top`, the dashboard, Prometheus, OpenTelemetry and the reference all use this table. To add a
+The command line, the dashboard, Prometheus and the reference all use this table. To add a
 measure, add a record and name it in the views that show it.
 """
 
@@ -368,15 +368,11 @@ def _view(table: View[Row], chosen: str) -> View[Row]:
 
 # The columns of tables, from left to right.
 STREAMS_LISTED = _view(STREAM, "name length bytes rate oldest newest groups removed")
-STREAMS_ON_TOP = _view(STREAM, "name length rate bytes newest groups lag behind pending status")
 STREAMS_IN_BROWSER = _view(STREAM, "name status length rate lag behind pending groups newest bytes")
 GROUPS_LISTED = _view(GROUP, "stream name position end lag pending consumers")
 GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consumers idle status")
-GROUPS_REPORTED = _view(GROUP, "stream name status lag behind pending")
-GROUPS_ON_TOP = _view(GROUP, "stream name rate delivered lag behind pending consumers idle status")
 GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered pending consumers idle")
 QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost malformed")
-ON_TOP: dict[str, View[Any]] = {"groups": GROUPS_ON_TOP, "streams": STREAMS_ON_TOP}
 IN_BROWSER: dict[str, View[Any]] = {
     "streams": STREAMS_IN_BROWSER,
     "groups": GROUPS_IN_BROWSER,

@@ -1,4 +1,4 @@
-"""`doctor`, `bench` and `serve`: a server's capabilities and speed, and the engine in the foreground."""
+"""`doctor` and `serve`: a server's capabilities, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import click
 from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb
-from pystreams.connect.target import Wanted
 from pystreams.errors import error, status_of
 from pystreams.output.console import Column, Output
-from pystreams.streams import checkup, load
+from pystreams.streams import checkup
 from pystreams.streams.findings import STYLES, Verdict
-from pystreams.streams.load import Measured
-from pystreams.values import numbers
 from streamwire import bootstrap
 
 
@@ -60,59 +57,6 @@ def doctor(run: Run, address: str | None) -> None:
             run.out.line(line)
     if any(each.verdict == Verdict.PROBLEM for each in findings):
         exit_with_found(run)
-
-
-@verb(
-    "bench",
-    needs="+xadd +xrange +xgroup|create +xreadgroup +xack +del",
-    adds=True,
-    examples=("pystreams bench", "pystreams bench --beside redis://127.0.0.1:6380 --entries 100000 --size 1000"),
-)
-@click.option(
-    "--entries", type=click.IntRange(1), default=20_000, show_default=True, help="Number of entries to add and read."
-)
-@click.option(
-    "--size", type=click.IntRange(0), default=100, show_default=True, metavar="BYTES", help="Size of each entry."
-)
-@click.option("--pipeline", type=click.IntRange(1), default=100, show_default=True, help="Commands per pipeline.")
-@click.option("--beside", metavar="URL", help="Second server, for comparison.")
-def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) -> None:
-    """Measure how fast a server adds, reads and delivers entries, over one connection.
-
-    The benchmark creates its own stream, 'pystreams:bench:...', and removes it afterwards.
-    """
-    if run.dry_run:
-        run.done(f"Would add and read {numbers.things(entries, 'entry')}.", {"dry_run": True, "entries": entries})
-        return
-    servers = [run.connection, *([] if beside is None else [run.other(Wanted(beside))])]
-    rows: list[tuple[str, Measured]] = []
-    with run.out.progress("rounds", 4 * len(servers)) as advance:
-        for connection in servers:
-            for measured in load.measure(connection, entries, size, pipeline):
-                rows.append((connection.address.shown, measured))
-                advance(1)
-    if run.out.structured:
-        document = [
-            {
-                "url": url,
-                "work": each.work,
-                "entries": each.entries,
-                "per_second": round(each.per_second),
-                "p50_ms": round(each.percentile(50), 3),
-                "p99_ms": round(each.percentile(99), 3),
-            }
-            for url, each in rows
-        ]
-        run.out.document({"size": size, "results": document}, "results")
-        return
-    columns = [Column("WORK"), Column("SERVER"), Column("ENTRIES/S", right=True)]
-    columns += [Column("P50 MS", right=True), Column("P99 MS", right=True)]
-    rows.sort(key=lambda row: row[1].work)
-    cells = [
-        [each.work, url, f"{each.per_second:,.0f}", f"{each.percentile(50):.2f}", f"{each.percentile(99):.2f}"]
-        for url, each in rows
-    ]
-    run.out.table(columns, cells)
 
 
 _SERVE_EXAMPLES = (
@@ -171,4 +115,4 @@ def serve(
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-VERBS = (doctor, bench, serve)
+VERBS = (doctor, serve)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import add_completion_class
 
-from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, removal, server, streams, top
+from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, removal, server, streams
 from pystreams.commands.entries import archives, cleanup, produce, tails
 from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
@@ -115,7 +115,6 @@ for _verb in (
     *archives.VERBS,
     *checkpoint.VERBS,
     *metrics.VERBS,
-    *top.VERBS,
     *jobs.VERBS,
     *diagnostics.VERBS,
     *server.VERBS,

@@ -1,9 +1,8 @@
-"""`ls`, `info` and `report`: the list of streams, one stream, and what needs attention."""
+"""`ls` and `info`: the list of streams, and one stream."""
 
 from __future__ import annotations
 
 import heapq
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +12,11 @@ from pystreams import measures
 from pystreams.commands import rows as rows_of
 from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.output.console import Column
-from pystreams.streams import inventory, paged_calls
+from pystreams.streams import inventory
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.status import Status
 from pystreams.streams.inventory import Stream
-from pystreams.values import names, numbers, times
+from pystreams.values import names, times
 from pystreams.values.globs import is_glob
-from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
@@ -162,67 +158,4 @@ def _group(row: GroupRow) -> str:
     return f"{names.shown(row.group.name)} ({values})"
 
 
-@verb("report", needs=f"{_READS} +xpending +xrange", examples=("pystreams report", "pystreams report --top 20 --json"))
-@click.option(
-    "--top",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    help="Maximum number of groups, and of streams, to show.",
-)
-def report(run: Run, top: int) -> None:
-    """Show totals of all streams and groups, the groups with unread or pending entries, and the largest streams.
-
-    Groups whose status is not ok come first. All streams and groups are examined, in pages and without a limit.
-    """
-    totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
-    statuses = dict.fromkeys((status.value for status in Status), 0)
-    worst: list[tuple[int, int, GroupRow]] = []
-    largest: list[tuple[int, bytes]] = []
-    order = itertools.count()
-    budget, exact = Budget(), True
-    forbidden: set[bytes] = set()
-    with run.out.progress("streams") as advance:
-        for page in paged_calls.pages(inventory.scan(run.connection)):
-            streams = list(inventory.read_streams(run.connection, page, memory=False, forbidden=forbidden))
-            totals["streams"] += len(streams)
-            totals["entries"] += sum(stream.length for stream in streams)
-            largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])
-            for group in of_groups.groups_of(run.connection, streams, run.now, budget=budget):
-                row = GroupRow.judged(group)
-                statuses[row.status] += 1
-                totals["groups"] += 1
-                totals["lag"] += group.lag or 0
-                exact = exact and group.exact
-                totals["pending"] += group.pending
-                if group.lag or group.pending:
-                    weight = (row.status != Status.OK) * 2**62 + (group.lag or 0) + group.pending
-                    worst = heapq.nlargest(top, [*worst, (weight, -next(order), row)], key=lambda each: each[:2])
-            advance(len(page))
-    run.warn_of_forbidden(forbidden)
-    slow = [row for _, _, row in worst]
-    if run.out.structured:
-        run.out.document(
-            {
-                **totals,
-                "lag_exact": exact,
-                "status": statuses,
-                "behind": [rows_of.group_document(measures.GROUPS_REPORTED, row) for row in slow],
-                "largest": [{"stream": names.as_json(name), "length": length} for length, name in largest],
-            }
-        )
-        return
-    run.out.line(
-        ", ".join(f"{numbers.count(value, exact=exact or name != 'lag')} {name}" for name, value in totals.items())
-    )
-    run.out.line("groups: " + ", ".join(f"{count:,} {word}" for word, count in statuses.items()))
-    if slow:
-        run.out.line()
-        rows_of.table(run.out, measures.GROUPS_REPORTED, slow)
-    if largest:
-        run.out.line()
-        cells = [[names.shown(name), numbers.count(length)] for length, name in largest]
-        run.out.table([Column("LARGEST STREAMS"), Column("LENGTH", right=True)], cells)
-
-
-VERBS = (ls, info, report)
+VERBS = (ls, info)

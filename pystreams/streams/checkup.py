@@ -103,7 +103,7 @@ def _clocks(connection: Connection) -> Iterator[Finding]:
     Each clock is measured against the clock of this machine.
     """
     try:
-        nodes = servers.servers(connection, None, replicas=True)
+        nodes = servers.servers(connection)
     except (*UNREACHABLE, PystreamsError):
         return
     offsets: dict[str, float] = {}

@@ -2,7 +2,7 @@
 `deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
-the fields of the original entry. A letter that is moved, or put back without `keep`, is added once and removed once
+the fields of the original entry. A letter that is put back without `keep` is added once and removed once
 (`letter_transfer`).
 """
 
@@ -145,11 +145,6 @@ def without_fields(letters: Iterable[Letter]) -> int:
 def left_alone(count: int) -> str:
     """Return a sentence about letters that `put_back` skipped because they have no fields."""
     return f"Left in place because they have no fields of an original entry: {numbers.things(count, 'dead letter')}."
-
-
-def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:
-    """Move letters unchanged to another dead-letter stream. Returns the number of letters that still existed."""
-    return len(transfer(connection, stream, to, letters, skip=0))
 
 
 def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:

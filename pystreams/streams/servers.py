@@ -1,10 +1,9 @@
-"""The servers of an address: clients, slow commands, settings, users and replication."""
+"""The servers of an address, their replication, and planned failover."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,38 +14,21 @@ from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.link import Link
-from streamclient.reply_maps import info_lines, line_fields, pairs
+from streamclient.reply_maps import info_lines, line_fields
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
-_WORDS, _WORD_BYTES = 12, 120  # maximum number of shown arguments of a slow command, and bytes of each
-_SECRETS = ("pass", "masterauth")  # parts of the names of settings whose values are never shown
 _POLL_SECONDS = 0.1
 _REPLICAS = 100  # maximum number of replicas listed per master
 
 
-def servers(connection: Connection, node: str | None, *, replicas: bool) -> list[Endpoint]:
-    """Return the masters, with their replicas if `replicas` is set, or the single server `node`.
-
-    Raises NO_SUCH_NODE.
-    """
+def servers(connection: Connection) -> list[Endpoint]:
+    """Return the masters and their replicas."""
     found: list[Endpoint] = []
     for master in connection.topology.masters():
         found.append(master)
-        if replicas or node is not None:
-            found += connection.topology.replicas(master if connection.topology.is_cluster else None)
-    found = list(dict.fromkeys(found))
-    if node is None:
-        return found
-    chosen = [each for each in found if str(each) == node]
-    if not chosen:
-        fail("NO_SUCH_NODE", node=node, address=connection.address.shown, known=", ".join(map(str, found)))
-    return chosen
-
-
-def ask_each(connection: Connection, nodes: Sequence[Endpoint], *command: str | bytes | int) -> list[Any]:
-    """Return the reply of each server to a command. Raises an error if a server refuses the command."""
-    return [ask_one(connection, node, *command) for node in nodes]
+        found += connection.topology.replicas(master if connection.topology.is_cluster else None)
+    return list(dict.fromkeys(found))
 
 
 def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int) -> Any:
@@ -55,141 +37,6 @@ def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int)
     if isinstance(reply, ResponseError):
         raise failure(connection, command, reply)
     return reply
-
-
-@dataclass(frozen=True)
-class Client:
-    """A client of a server. Times in seconds, memory in bytes (None if the server does not report it)."""
-
-    node: str
-    id: int
-    address: str
-    name: str
-    user: str
-    age: int
-    idle: int
-    command: str
-    memory: int | None
-    library: str
-
-
-def clients(connection: Connection, nodes: Sequence[Endpoint]) -> list[Client]:
-    """Return the clients of these servers. Their number is limited by `maxclients`."""
-    replies = ask_each(connection, nodes, "CLIENT", "LIST")
-    return [
-        _client(str(node), line)
-        for node, reply in zip(nodes, replies, strict=True)
-        for line in reply.decode("utf-8", "backslashreplace").splitlines()
-    ]
-
-
-def _client(node: str, line: str) -> Client:
-    facts = line_fields(line, " ")
-    library = " ".join(filter(None, (facts.get("lib-name", ""), facts.get("lib-ver", ""))))
-    memory = facts.get("tot-mem") or facts.get("omem")
-    return Client(
-        node,
-        int(facts["id"]),
-        facts.get("addr", ""),
-        facts.get("name", ""),
-        facts.get("user", ""),
-        int(facts.get("age", 0)),
-        int(facts.get("idle", 0)),
-        facts.get("cmd", ""),
-        number(memory),
-        library,
-    )
-
-
-@dataclass(frozen=True)
-class Slow:
-    """A command of the slow log. `at`: milliseconds since 1970. Long commands are truncated."""
-
-    node: str
-    id: int
-    at: int
-    microseconds: int
-    command: str
-    client: str
-    client_name: str
-
-
-def slow_commands(connection: Connection, nodes: Sequence[Endpoint], most: int) -> list[Slow]:
-    """Return the last `most` entries of the slow log of each server, newest first."""
-    found: list[Slow] = []
-    for node, reply in zip(nodes, ask_each(connection, nodes, "SLOWLOG", "GET", most), strict=True):
-        for entry in reply:
-            words = [_text(word[:_WORD_BYTES]) for word in entry[3][:_WORDS]]
-            words += [f"... ({len(entry[3]) - _WORDS} more)"] if len(entry[3]) > _WORDS else []
-            client, name = (_text(each) for each in (*entry[4:6], b"", b"")[:2])
-            found.append(
-                Slow(str(node), int(entry[0]), int(entry[1]) * 1000, int(entry[2]), " ".join(words), client, name)
-            )
-    return sorted(found, key=lambda each: (each.at, each.id), reverse=True)
-
-
-def settings(connection: Connection, node: Endpoint, patterns: Sequence[str]) -> dict[str, str]:
-    """Return the settings of a server that match these globs. Passwords are shown as `(hidden)`."""
-    found: dict[str, str] = {}
-    for pattern in patterns:
-        found |= {
-            _text(name): _text(value)
-            for name, value in pairs(ask_one(connection, node, "CONFIG", "GET", pattern)).items()
-        }
-    return {name: hidden(name, value) for name, value in sorted(found.items())}
-
-
-def hidden(name: str, value: str) -> str:
-    """Return the value of a setting, or `(hidden)` for a password that is set."""
-    return "(hidden)" if value and any(part in name.lower() for part in _SECRETS) else value
-
-
-@dataclass(frozen=True)
-class User:
-    """An ACL user of a server. Rules have the form of ACL SETUSER."""
-
-    node: str
-    name: str
-    enabled: bool
-    passwords: int
-    needs_password: bool
-    commands: str
-    keys: str
-    channels: str
-
-
-def users(connection: Connection, node: Endpoint, names: Sequence[bytes]) -> list[User]:
-    """Return the ACL users with these names, or all users if there are no names. Raises NO_SUCH_USER."""
-    known: list[bytes] = ask_one(connection, node, "ACL", "USERS")
-    for name in names:
-        if name not in known:
-            fail("NO_SUCH_USER", user=_text(name), node=node)
-    found = []
-    for name in names or sorted(known):
-        reply = ask_one(connection, node, "ACL", "GETUSER", name)
-        if reply is not None:
-            found.append(_user(str(node), name, pairs(reply)))
-    return found
-
-
-def _user(node: str, name: bytes, facts: dict[bytes, Any]) -> User:
-    flags = facts[b"flags"]
-    keys, channels = (_rules(facts.get(part, b""), sign) for part, sign in ((b"keys", "~"), (b"channels", "&")))
-    return User(
-        node,
-        _text(name),
-        b"on" in flags,
-        len(facts[b"passwords"]),
-        b"nopass" not in flags,
-        _text(facts[b"commands"]),
-        keys,
-        channels,
-    )
-
-
-def _rules(value: Any, sign: str) -> str:
-    """Return patterns of keys or channels as rules. Before Redis 7, the server returns them as a list without signs."""
-    return " ".join(f"{sign}{_text(each)}" for each in value) if isinstance(value, list) else _text(value)
 
 
 @dataclass(frozen=True)
@@ -326,7 +173,3 @@ def _ask_a_sentinel(connection: Connection, command: Command) -> None:
             raise failure(connection, command, reply)
         return
     fail("NO_SENTINEL", address=address.shown)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -10,7 +10,7 @@ import redis
 
 from tests import ROOT, servers
 
-_HEAVY = ("pyspark", "pyarrow", "numpy", "pandas", "prometheus_client", "textual", "starlette", "uvicorn", "fsspec")
+_HEAVY = ("pyspark", "pyarrow", "numpy", "pandas", "prometheus_client", "starlette", "uvicorn", "fsspec")
 _LINES = """\
 --help
 produce s n=1

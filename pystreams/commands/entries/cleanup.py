@@ -1,4 +1,4 @@
-"""`dlq ls, show, replay, move, purge` and `trim`: dead letters, and removal of a stream's first entries."""
+"""`dlq ls, show, replay, purge` and `trim`: dead letters, and removal of a stream's first entries."""
 
 from __future__ import annotations
 
@@ -189,26 +189,6 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
 
 
 @verb(
-    "move",
-    needs="+xinfo|stream +xrange +xadd +xdel +type +watch +unwatch +multi +exec +time",
-    changes=True,
-    examples=("pystreams dlq move failed parked --reason 'delivered more than'",),
-)
-@stream_argument
-@click.argument("to", type=STREAM)
-@_chosen
-def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
-    """Move dead letters unchanged to the stream TO."""
-    if stream == to:
-        raise click.UsageError("STREAM and TO are the same stream.")
-
-    def act(page: list[Letter]) -> int:
-        return dead_letters.move(run.connection, stream, page, to)
-
-    _change(run, stream, chosen, ("move", "moved"), f" to {names.shown(to)}", act)
-
-
-@verb(
     "purge",
     needs="+xinfo|stream +xrange +xdel +time",
     changes=True,
@@ -284,5 +264,5 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
 
 VERBS = (
     trim,
-    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, show, replay, move, purge),
+    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, show, replay, purge),
 )

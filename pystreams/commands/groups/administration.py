@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +36,7 @@ from pystreams.values.globs import is_glob
 from streamclient.streams.lag import Budget
 
 _READS = "+scan +xinfo +xpending +xrange +time"
-_SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right}
+_SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right or each.form is measures.STATUS}
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
@@ -106,6 +106,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     needs=_READS,
     examples=(
         "pystreams groups lag",
+        "pystreams groups lag --sort status --limit 10    # what needs attention",
         "pystreams groups lag 'sensors:*' --sort behind",
         "pystreams groups lag orders --group billing --watch",
         "pystreams groups lag orders --fail-above 10000 || echo too slow",
@@ -113,12 +114,11 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 )
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option("--group", type=NAME, help="Only groups of this name.")
-@click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Order, largest first.")
+@click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Order, largest or worst first. Examines all groups.")
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two samples.")
 @click.option("--samples", type=click.IntRange(1), help="Stop after N samples.")
-@click.option("--looks", type=click.IntRange(1), hidden=True, help="Former name of --samples.")
 @click.option(
     "--fail-above", type=int, metavar="N", help="Maximum lag. Ends with status 3 if a lag exceeds it or may exceed it."
 )
@@ -137,14 +137,14 @@ def lag(
     watch: bool,
     interval: str,
     samples: int | None,
-    looks: int | None,
     fail_above: int | None,
     fail_behind: str | None,
     fail_status: bool,
 ) -> None:
     r"""Show the lag of groups: position, end, lag in entries and time, pending entries, idle time, status.
 
-    BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer.
+    BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer. The last line has the
+    totals of all matching groups, unless --limit without --sort ends the search.
 
     \b
     STATUS, as Burrow judges Kafka's groups:
@@ -166,15 +166,16 @@ def lag(
             # With a --fail option, a stream that cannot be judged is an error.
             fails = fail_above is not None or behind_ms is not None or fail_status
             forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
-            shown, more = _sample(run, pattern, group, sort, limit, now, advance, budget, forbidden)
+            most = limit if sort is None else 0
+            found, more = _sample(run, pattern, group, most, now, advance, budget, forbidden)
         run.warn_of_forbidden(forbidden or ())
-        if group is not None and not shown and number == 1:
+        if group is not None and not found and number == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         rows: list[GroupRow] = []
-        for each in shown:
+        for each in found:
             (recent := history[each.stream.name, each.name]).append(each.sample)
             rows.append(GroupRow(each, judge(recent)))
-        _show(run, rows, now, more=more, watch=watch)
+        _show(run, rows, now, sort, limit, more=more, watch=watch)
         far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
         for each in far:
             if not each.exact:
@@ -188,7 +189,7 @@ def lag(
             for row in rows
         ):
             exit_with_found(run)
-        if not watch or number == (samples or looks):
+        if not watch or number == samples:
             return
         run.out.flush()
         time.sleep(pause)
@@ -198,14 +199,13 @@ def _sample(
     run: Run,
     pattern: str,
     group: bytes | None,
-    sort: str | None,
     limit: int,
     now: int,
     advance: Any,
     budget: Budget,
     forbidden: set[bytes] | None,
 ) -> tuple[list[Group], bool]:
-    """Return the groups to show, and whether more groups match."""
+    """Return the first `limit` groups, all if it is 0, and whether more groups match."""
 
     def wanted() -> Iterator[Group]:
         streams = matching(run, pattern)
@@ -216,28 +216,47 @@ def _sample(
                 advance(1)
                 yield each
 
-    shown: list[Group] = list(wanted() if sort is not None or not limit else itertools.islice(wanted(), limit + 1))
+    shown: list[Group] = list(itertools.islice(wanted(), limit + 1) if limit else wanted())
     if group is not None:
         shown = of_groups.detailed(run.connection, shown)
     shown.sort(key=lambda each: (each.stream.name, each.name))
-    if sort is not None:
-        shown.sort(key=lambda each: _SORTS[sort].sorted_by(GroupRow.judged(each)), reverse=True)
     return (shown[:limit], len(shown) > limit) if limit else (shown, False)
 
 
-def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) -> None:
+def _show(run: Run, rows: list[GroupRow], now: int, sort: str | None, limit: int, *, more: bool, watch: bool) -> None:
+    """Write the first `limit` rows and, unless `more` groups match, the totals of all rows."""
+    totals = None if more else _totals(rows)
+    if sort is not None:
+        rows = sorted(rows, key=_SORTS[sort].sorted_by, reverse=True)
+    if limit:
+        rows, more = rows[:limit], more or len(rows) > limit
     if run.out.structured:
         at = {"at": times.iso(now)} if watch else {}
         groups = [rows_of.group_document(measures.GROUP_JUDGED, row) for row in rows]
-        run.out.document({**at, "groups": groups, "more": more}, "groups")
+        run.out.document({**at, "groups": groups, "more": more, "totals": totals}, "groups")
         return
     if watch:
         run.out.line(f"{times.iso(now)}")
     rows_of.table(run.out, measures.GROUPS_LAGGING, rows, empty="No consumer groups.")
+    if totals is not None and totals["groups"] > 1:
+        statuses = ", ".join(f"{count:,} {word}" for word, count in totals["status"].items() if count)
+        lag = numbers.count(totals["lag"], exact=totals["lag_exact"])
+        run.out.line(f"{totals['groups']:,} groups: {statuses}; lag {lag}, pending {totals['pending']:,}")
     if watch:
         run.out.line()
     if more:
         run.out.note(f"Only {len(rows)} groups are shown (--limit).")
+
+
+def _totals(rows: list[GroupRow]) -> dict[str, Any]:
+    statuses = Counter(row.status for row in rows)
+    return {
+        "groups": len(rows),
+        "lag": sum(row.group.lag or 0 for row in rows),
+        "lag_exact": all(row.group.exact for row in rows),
+        "pending": sum(row.group.pending for row in rows),
+        "status": {status.value: statuses[status] for status in Status},
+    }
 
 
 VERBS = (verb_group("groups", "Consumer groups and their lag.", ls, describe, lag, seek, create, remove),)

@@ -45,9 +45,7 @@ _WELL = (None, Status.OK)
 _LISTS = 40  # maximum number of sorted and filtered lists that a snapshot caches
 
 #: Measures by which streams and groups can be sorted.
-SORTS = {
-    kind: {each.name: each for each in (*measures.ON_TOP[kind], *measures.IN_BROWSER[kind])} for kind in measures.ON_TOP
-}
+SORTS = {kind: {each.name: each for each in measures.IN_BROWSER[kind]} for kind in ("streams", "groups")}
 
 
 class Snapshot:

@@ -77,7 +77,6 @@ def test_lag_in_seconds_is_the_age_of_the_first_undelivered_entry(cli_of: Cli, s
         (("--fail-behind", "1h"), 3),
         (("--fail-status",), 0),
         (("--watch", "--interval", "0", "--samples", "3"), 0),
-        (("--watch", "--interval", "0", "--looks", "3"), 0),  # deprecated name of --samples
         (("--watch", "--interval", "0", "--fail-above", "1"), 3),
     ],
 )
@@ -94,6 +93,18 @@ def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis)
     found = cli_of.json("groups", "lag", "--sort", "lag")["groups"]
     assert [(group["group"], group["status"]) for group in found] == [("alone", "stop"), ("billing", "ok")]
     assert cli_of.result("groups", "lag", "--fail-status").exit_code == 3
+
+
+def test_lag_has_totals_and_the_worst_groups_first(cli_of: Cli, stream: redis.Redis) -> None:
+    """`--sort status` shows the groups that need attention first, and the totals include groups that are not shown."""
+    stream.xgroup_create("orders", "alone", 0)
+    words = ("groups", "lag", "--sort", "status", "--limit", "1")
+    found = cli_of.json(*words)
+    assert [(group["group"], group["status"]) for group in found["groups"]] == [("alone", "stop")]
+    statuses = {"ok": 1, "warning": 0, "stop": 1, "stall": 0, "rewind": 0}
+    assert found["totals"] == {"groups": 2, "lag": 17, "lag_exact": True, "pending": 3, "status": statuses}
+    assert "2 groups: 1 ok, 1 stop; lag 17, pending 3" in cli_of(*words)
+    assert cli_of.json("groups", "lag", "--limit", "1")["totals"] is None
 
 
 def test_a_group_is_described_with_its_consumers(cli_of: Cli, stream: redis.Redis) -> None:

@@ -1,4 +1,4 @@
-"""`pystreams doctor`, `bench` and `serve`: a server's check-up, the load test, and the engine in the foreground."""
+"""`pystreams doctor` and `serve`: a server's check-up, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,8 @@ import redis
 from click.testing import CliRunner
 
 from pystreams.commands.root import cli
-from pystreams.connect.target import Wanted, connect
-from pystreams.streams import load
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.suite.waiting import wait_for
 
 
 def _findings(text: str) -> dict[str, list[str]]:
@@ -59,37 +55,6 @@ def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, instance: server
     finally:
         client.config_set("maxmemory-policy", "noeviction")
         client.acl_deluser("poor")
-
-
-def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
-    """`bench` measures every workload on both servers and deletes its stream."""
-    words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", instance.url)
-    results = cli_of.json(*words)["results"]
-    assert [each["entries"] for each in results] == [20, 200, 220, 220] * 2
-    assert all(each["per_second"] > 0 and each["p50_ms"] <= each["p99_ms"] for each in results)
-    assert client.dbsize() == 0
-    assert len(cli_of(*words).splitlines()) == 9
-
-
-def test_a_load_test_measures_no_empty_replies(client: redis.Redis, instance: servers.Running) -> None:
-    """Reading 1,100 entries in batches of 100 has eleven durations: the empty reply at the end is not counted."""
-    with closing(connect(Wanted(instance.url), "")) as connection:
-        found = list(load.measure(connection, 1000, 10, 100))
-    assert [(each.entries, len(each.seconds)) for each in found] == [(100, 100), (1000, 10), (1100, 11), (1100, 11)]
-    assert client.dbsize() == 0
-
-
-def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, instance: servers.Running) -> None:
-    """SIGTERM ends the load test, which deletes its stream."""
-    words = ["-m", "pystreams", "--url", instance.url, "bench", "--entries", "10000000"]
-    with subprocess.Popen([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
-        try:
-            wait_for(lambda: client.dbsize() == 1, "the load test to begin")
-            process.terminate()
-            assert process.wait(60) == 128 + signal.SIGTERM
-        finally:
-            process.kill()
-    assert client.dbsize() == 0
 
 
 def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`pystreams ls`, `info` and `report`: the streams of a server."""
+"""`pystreams ls` and `info`: the streams of a server."""
 
 from __future__ import annotations
 
@@ -76,21 +76,6 @@ def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
     assert cli_of.json("info", _ODD)["length"] == 1
 
 
-def test_a_report_counts_everything_and_names_the_slow_groups(cli_of: Cli, client: redis.Redis) -> None:
-    """`report` has totals over all streams and groups, the groups that are behind, and the largest streams."""
-    _fill(client)
-    found = cli_of.json("report")
-    assert {name: found[name] for name in ("streams", "entries", "groups", "pending")} == {
-        "streams": 2,
-        "entries": 5,
-        "groups": 2,
-        "pending": 2,
-    }
-    assert [(group["group"], group["pending"]) for group in found["behind"]] == [("billing", 2)]
-    assert found["largest"][0] == {"stream": "orders", "length": 4}
-    assert "2 streams, 5 entries, 2 groups" in cli_of("report")
-
-
 def test_missing_streams_and_other_keys_have_different_statuses(cli_of: Cli, client: redis.Redis) -> None:
     """The exit status is 4 for a missing stream and 1 for a key of another type."""
     _fill(client)
@@ -141,12 +126,11 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
         assert (len(shown["streams"]), shown["more"]) == (1, True)
         assert "No readable stream matches secret:*." in cli_of.result("ls", "secret:*", *as_user).stderr
         assert "[NOT_PERMITTED]" in cli_of.failure("ls", "secret:1", *as_user, status=6)
-        for words in (("report",), ("groups", "lag", "*")):
-            result = cli_of.result(*words, *as_user)
-            assert result.exit_code == 0, result.output
-            assert "open:1" in result.stdout
-            assert "secret:1" not in result.stdout
-            assert "secret:1" in result.stderr
+        result = cli_of.result("groups", "lag", "*", *as_user)
+        assert result.exit_code == 0, result.output
+        assert "open:1" in result.stdout
+        assert "secret:1" not in result.stdout
+        assert "secret:1" in result.stderr
         assert "[NOT_PERMITTED]" in cli_of.failure("info", "secret:1", *as_user, status=6)
         lines = cli_of.result("metrics", "--once", *as_user).stdout.splitlines()
         assert {"pystreams_exporter_streams 2.0", "pystreams_exporter_streams_left_out 1.0"} <= set(lines)

@@ -220,15 +220,3 @@ def test_a_letter_with_too_many_fields_for_a_script_is_replayed(site: Site) -> N
     with closing(site.connection()) as connection:
         assert put_back(connection) == 2
     assert site.numbers("orders") == [0, 1]
-
-
-def test_a_moved_letter_keeps_a_delivery_count_that_is_not_a_number(site: Site, scripts: bool) -> None:
-    """A moved letter has exactly the same fields, even if its delivery count is not a number."""
-    site.empty()
-    site.client.xadd("failed", {**ORIGIN, "_original_deliveries": "many", "n": 0})
-    (_, fields) = site.client.xrange("failed")[0]
-    with closing(site.connection()) as connection:
-        letters = find(connection)
-        assert [letter.deliveries for letter in letters] == [None]
-        assert dead_letters.move(connection, b"failed", letters, b"orders") == 1
-    assert [entry for _, entry in site.client.xrange("orders")] == [fields]
