@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -64,27 +65,31 @@ def test_a_master_that_disconnects_during_loading(replica, file):
 
 @pytest.mark.parametrize("loads", ["disabled swapdb", "swapdb disabled"])
 def test_repl_diskless_load_changes_during_loading(replica, file, loads):
-    """repl-diskless-load applies from the next synchronisation on.
+    """repl-diskless-load, changed while the data arrives, applies from the next synchronisation on.
 
     If the file is damaged, a replica that has kept its own data requests the stream after that data, and a replica that
     has lost it requests all data. SAVE works in both cases.
     """
     first, second = loads.split()
+    is_changed = threading.Event()
 
     def script(connection: socket.socket, words: list[bytes]) -> None:
         if len(other.asked) == 1:
             connection.sendall(full(file))
             hang_up(connection)
         elif len(other.asked) == 2:
-            connection.sendall(full(file[:-8] + b"damaged!"))
+            damaged = full(file[:-8] + b"damaged!")
+            connection.sendall(damaged[: len(damaged) // 2])
+            is_changed.wait()
+            connection.sendall(damaged[len(damaged) // 2 :])
 
     with master(script) as other:
         replica.config_set("repl-diskless-load", first)
         follow(replica, other.port)
         wait_for(lambda: len(other.asked) > 1, "the first data to be there")
-        is_loading = "loading" if first == "disabled" else "async_loading"
-        wait_for(lambda: replica.info("persistence")[is_loading], "the second file to be read")
+        wait_for(lambda: replication(replica)["master_sync_in_progress"], "the second file to arrive")
         replica.config_set("repl-diskless-load", second)
+        is_changed.set()
         wait_for(lambda: len(other.asked) > 2, "the third attempt")
         assert "checksum" in trouble(replica)
         assert other.asked[1] == (HISTORY, 1)
