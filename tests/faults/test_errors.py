@@ -282,6 +282,7 @@ def test_a_directory_has_one_owner(tmp_path):
     other = Engine(tmp_path, appendonly="no")
     assert "belongs to another engine" in other.run("SAVE")
     assert "belongs to another engine" in other.run("CONFIG SET appendonly yes")
+    assert "belongs to another engine" in other.run("CONFIG SET save", b"60 1")
     engine.run("XADD s 1-1 a 1")
     assert restarted(engine).run("XLEN s") == 1
 

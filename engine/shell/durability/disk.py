@@ -118,8 +118,8 @@ class DiskDurability:
         config = self.core.config
         wanted = config.flag("appendonly")
         self.keeping.check()
-        if (wanted or self.keeping.segments.is_in_use) and not self._ownership.acquire():
-            raise ConfigError(self._ownership.refusal)
+        if wanted or self.snapshots.points or self.keeping.segments.is_in_use:
+            self._own()
         began = self._clock()
         try:
             self.keeping.start(self.appendonly.directory)
@@ -138,10 +138,16 @@ class DiskDurability:
         self.log.on_synced = self.waiters.wake
         self.rewrites.on_ended = self._after_rewrite
         self.snapshots.on_ended = self._after_write
-        for name in ("appendfsync", "no-appendfsync-on-rewrite", "save", "stop-writes-on-bgsave-error"):
+        for name in ("appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error"):
             config.on_change(name, self._follow)
+        config.on_change("save", self._follow_save_points)
         config.on_change("appendonly", self._follow_switch)
         self._follow()
+
+    def _own(self) -> None:
+        """Acquire the directory's lock before anything is to be kept there. Raises ConfigError if that fails."""
+        if not self._ownership.acquire():
+            raise ConfigError(self._ownership.refusal)
 
     def _open_log(self) -> None:
         if not self.appendonly.open():
@@ -181,7 +187,7 @@ class DiskDurability:
         moved = self.snapshots.position() != self.snapshots.saved_position
         changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:
-            if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.acquire()):
+            if b"SAVE" in words or (b"NOSAVE" not in words and changed):
                 self._save_now()
         except CommandError as error:
             LOG.error("at shutdown: %s", error.text.decode())
@@ -318,9 +324,6 @@ class DiskDurability:
     def _needs_save(self) -> bool:
         if not self.snapshots.due() or self.core.is_busy:
             return False
-        if not self._ownership.acquire():
-            self.snapshots.postpone()
-            return False
         LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
         return True
 
@@ -342,6 +345,12 @@ class DiskDurability:
         log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
         core.changes.record_for("log", log.is_open or log.tee is not None)
         self._update_refusal()
+
+    def _follow_save_points(self) -> None:
+        """Apply CONFIG SET save."""
+        if self.snapshots.points:
+            self._own()
+        self._follow()
 
     def _follow_switch(self) -> None:
         """Apply CONFIG SET appendonly."""
@@ -407,7 +416,7 @@ class DiskDurability:
 
         A snapshot that is being written is abandoned: its image is older.
         """
-        if self.snapshots.points and self._life.state is Life.RUNNING and self._ownership.acquire():
+        if self.snapshots.points and self._life.state is Life.RUNNING:
             self.snapshots.abandon()
             self.snapshots.ask()
             self.core.host.after_reply(self.start_due_work)

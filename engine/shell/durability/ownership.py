@@ -19,7 +19,6 @@ class Ownership:
         self._files = files
         self._leftovers = leftovers
         self._lock: int | None = None
-        self._has_warned = False
         self.directory = directory
 
     def acquire(self) -> bool:
@@ -30,9 +29,6 @@ class Ownership:
             self._lock = self._files.lock(self.directory)
         if self._lock is not None:
             self._clear()
-        elif not self._has_warned:
-            self._has_warned = True
-            LOG.warning("%s: nothing will be written there", self.refusal)
         return self._lock is not None
 
     @property

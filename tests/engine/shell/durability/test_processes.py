@@ -187,9 +187,10 @@ def test_a_damaged_file_stops_the_process_with_a_message(tmp_path):
     assert f"{path}, byte 32: " in done.stderr
 
 
-def test_a_directory_in_use_is_rejected(tmp_path):
-    """A second process on the directory of a running engine reports an error and exits."""
-    with life(tmp_path, *ALWAYS):
-        done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")
+@pytest.mark.parametrize("keeps", [("--appendonly", "yes"), ("--save", "3600 1")])
+def test_a_directory_in_use_is_rejected(tmp_path, keeps):
+    """A second process that would keep data in the directory of a running engine reports an error and exits."""
+    with life(tmp_path, "--save", "", *keeps):
+        done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--save", "", *keeps)
         assert done.returncode == 1
         assert "belongs to another engine" in done.stderr
