@@ -112,7 +112,8 @@ def _left_out(unsupported: Unsupported) -> str:
     names = " ".join(
         f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in unsupported.commands
     )
-    return _item(f"**{unsupported.subject}**{f' ({names})' if names else ''}: {unsupported.instead}") + "\n"
+    instead = f": {unsupported.instead}" if unsupported.instead else ""
+    return _item(f"**{unsupported.family}**{f' ({names})' if names else ''}{instead}") + "\n"
 
 
 def left_out() -> str:

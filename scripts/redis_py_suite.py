@@ -54,7 +54,7 @@ _IGNORED = (
 )
 #: Errors that do not name an omitted command, with their subjects.
 _OTHER_ERRORS = {"the engine does not track keys": "client-side caching"}
-_SUBJECTS = {name: feature.subject for feature in UNSUPPORTED for name in feature.commands}
+_SUBJECTS = {name: feature.family for feature in UNSUPPORTED for name in feature.commands}
 _WORST_LAST = ("passed", "skipped", "failed")
 
 

@@ -15,7 +15,7 @@ from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import COMMANDS, WRITTEN, Command
-from engine.core.table.unsupported import subject_of
+from engine.core.table.unsupported import family_of
 from engine.text.messages import clients, general, server
 
 #: Commands that run immediately inside MULTI instead of being queued.
@@ -41,15 +41,15 @@ def look_up(argv: list[bytes]) -> Command:
     """
     command = WRITTEN.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
-        subject = subject_of(argv[0])
-        raise CommandError(general.unknown_command(argv) if subject is None else general.left_out(argv[0], subject))
+        family = family_of(argv[0])
+        raise CommandError(general.unknown_command(argv) if family is None else general.left_out(argv[0], family))
     if command.subcommands and len(argv) > 1:
         sub = command.subcommands.get(argv[1].upper())
         if sub is None:
             name = command.full_name + b"|" + argv[1]
-            subject = subject_of(name)
-            if subject is not None:
-                raise CommandError(general.left_out(name, subject))
+            family = family_of(name)
+            if family is not None:
+                raise CommandError(general.left_out(name, family))
             raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
         command = sub
     if not command.arity_fits(len(argv)):

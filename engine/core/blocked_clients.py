@@ -13,8 +13,8 @@ from engine.core.admission import look_up
 from engine.core.clients.session import Session, Waiter
 from engine.core.environment.context import Context
 from engine.core.environment.failures import FatalError
-from engine.core.keyspace.database import type_name
 from engine.core.protocol.replies import BLOCKED, Reply
+from engine.core.streams.stream import Stream
 from engine.core.table.registry import Command
 
 #: Runs a blocked command again; returns the reply, or BLOCKED if the client keeps waiting.
@@ -104,6 +104,6 @@ def _concerns(waiter: Waiter, key: bytes, value: Any, *, replaced: bool) -> bool
 
     ``replaced``: whether the value was replaced since the client blocked.
     """
-    if value is not None and type_name(value) == waiter.type_name:
+    if type(value) is Stream:
         return replaced or waiter.has_news is None or waiter.has_news(key, value)
     return waiter.on_delete

@@ -1,5 +1,4 @@
-"""Sequences with a third client that waits for entries, list elements or members of sorted sets, compared with
-redis-server.
+"""Sequences with a third client that waits for entries, compared with redis-server.
 
 After each step both sides report whether the third client still waits, and which reply it got.
 """
@@ -15,8 +14,7 @@ from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
 from tests.differential.machine import Difference, prepared
 from tests.differential.shrink import shrink
-from tests.differential.values import NAMES
-from tests.differential.vocabulary import CONSUMERS, GROUPS, KEYS, SORTED_SETS
+from tests.differential.vocabulary import CONSUMERS, GROUPS, KEYS
 from tests.harness.clients import Client, SocketClient
 from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error
@@ -24,29 +22,11 @@ from tests.suite.waiting import wait_for
 
 #: Number of the waiting client.
 WAITER = 2
-FAMILIES = {"stream", "group", "key", "transaction", "sorted_set", "list", "sort", "any_key"}
+FAMILIES = {"stream", "group", "key", "transaction", "any_key"}
 
 
 def _waiting_command(random: Random, top: str) -> tuple[str, ...]:
     count = ["COUNT", str(random.randint(1, 3))] if random.random() < 0.4 else []
-    kind = random.random()
-    if kind < 0.3:
-        keys = random.choices([*NAMES["list"], "p"], k=random.randint(1, 3))
-        side, other = random.choice(["LEFT", "RIGHT"]), random.choice(["LEFT", "RIGHT"])
-        return random.choice(
-            [
-                ("BLPOP", *keys, "0"),
-                ("BRPOP", *keys, "0"),
-                ("BLMPOP", "0", str(len(keys)), *keys, side, *count),
-                ("BLMOVE", keys[0], keys[-1], side, other, "0"),
-                ("BRPOPLPUSH", keys[0], keys[-1], "0"),
-            ]
-        )
-    if kind < 0.6:
-        keys = random.choices(SORTED_SETS, k=random.randint(1, 3))
-        if random.random() < 0.5:
-            return (random.choice(["BZPOPMIN", "BZPOPMAX"]), *keys, "0")
-        return ("BZMPOP", "0", str(len(keys)), *keys, random.choice(["MIN", "MAX"]), *count)
     key = random.choice(KEYS)
     if random.random() < 0.5:
         return ("XREAD", *count, "BLOCK", "0", "STREAMS", key, random.choice(["$", "$", top]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.differential import sorted_sets, streams, values
+from tests.differential import streams, values
 from tests.differential.scripts import Scripts
 from tests.differential.vocabulary import GROUPS, KEYS, Vocabulary, Words
 
@@ -56,8 +56,8 @@ NOISE = [
     "18446744073709551615-18446744073709551615",
 ]
 
-#: Commands in which another word would block, or make the result random.
-_NOT_CHANGED = {"BLPOP", "BRPOP", "BLMPOP", "SPOP", "SRANDMEMBER", "HRANDFIELD", "SORT", "SORT_RO", "EVAL", "HSETEX"}
+#: Commands in which another word would make the result random.
+_NOT_CHANGED = {"HRANDFIELD", "EVAL"}
 
 
 class Grammar(Vocabulary):
@@ -123,7 +123,7 @@ class Grammar(Vocabulary):
 
     def _noisy(self, words: Words) -> Words:
         """Return the command, sometimes made invalid."""
-        if self._random.random() > 0.08 or words[1:2] == ["lex"] or words[0] in _NOT_CHANGED:
+        if self._random.random() > 0.08 or words[0] in _NOT_CHANGED:
             return words
         words = list(words)
         position = self._random.randrange(len(words))
@@ -176,7 +176,6 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (lambda g: ["HINCRBY", "fence", g.one(["a", "b"]), "5"], 0.2),
         (lambda g: ["HDEL", "fence", g.one(["a", "b"])], 0.2),
     ],
-    "sorted_set": [*sorted_sets.SORTED_SET],
     "script": [
         (lambda g: g.scripts.command(), 4),
         (lambda g: ["SCRIPT", "EXISTS", "0" * 40], 0.1),
@@ -204,4 +203,4 @@ FAMILIES = tuple(_FAMILIES)
 for _name, _items in values.NEWER_FAMILIES.items():
     _FAMILIES[_name] = [(_of_values(maker), weight) for maker, weight in _items]
 
-_FAMILIES["newer"] = [*sorted_sets.NEWER, *streams.NEWER]
+_FAMILIES["newer"] = [*streams.NEWER]

@@ -1,7 +1,7 @@
-"""Random commands on other types than streams: strings, lists, hashes, sets, sorted sets, SORT, and keys of all types.
+"""Random commands on other types than streams: strings, hashes, and keys of all types.
 
 Each family is a table of makers with weights, as in the grammar. There are few keys, so that a command sometimes meets
-a value of another type. Random members are drawn only in numbers that make the result deterministic.
+a value of another type. Random fields are drawn only in numbers that make the result deterministic.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ Maker = Callable[["Values"], Words]
 
 #: The keys of each type.
 NAMES = {
-    "string": ["v", "w", "w", "m_a", "m_1"],
-    "list": ["l", "l", "k"],
-    "hash": ["h", "h", "i", "j_a"],
-    "set": ["p", "p", "q", "r"],
-    "zset": ["z", "z", "y"],
+    "string": ["v", "w", "w", "m"],
+    "hash": ["h", "h", "i", "j"],
 }
 ALL = [name for names in NAMES.values() for name in names]
 TEXTS = ["a", "a", "b", "b", "c", "d", "1", "2", "-3", "17", "", "x" * 70, "1.5", "0x1A", "é", "a\r\nb"]
@@ -36,9 +33,7 @@ ODD_SECONDS = ["0", "-1", "x", "", "9223372036854775807", "9223372036854776", "9
 #: Times far in the past and in the future, in seconds.
 MOMENTS = ["4000000000", "5000000000", "6000000000", "4000000000"]
 ODD_MOMENTS = ["1", "0", "-1", "x", "1000000000000000000", "70368744177", "70368744178"]
-PATTERNS = ["*", "m_*", "j_*->a", "h->a", "*->a", "nosort", "#", "w", "m_*->", "v*"]
 GLOBS = ["*", "a*", "?", "[^a]", "1", "[", "\\*", "**x*"]
-TIMEOUTS = ["x", "-1", "1e400", "inf", "nan", "", "-0.1", "0x", "1e18"]
 DIGESTS = [xxhash.xxh3_64_hexdigest(text.encode()) for text in TEXTS[:6]]
 
 
@@ -63,10 +58,6 @@ class Values:
     def keys(self, kind: str, most: int = 3) -> Words:
         return [self.key(kind) for _ in range(self.random.randint(1, most))]
 
-    def numbered(self, keys: Words) -> Words:
-        """Return the number of keys, rarely a wrong one, and the keys."""
-        return [str(len(keys)) if self.chance(0.96) else self.one(["0", "-1", "x", "4", "9223372036854775807"]), *keys]
-
     def text(self) -> str:
         return self.one(TEXTS) if self.chance(0.9) else str(self.random.randint(-5, 40))
 
@@ -84,12 +75,6 @@ class Values:
 
     def number(self) -> str:
         return self.one(NUMBERS) if self.chance(0.93) else self.one(ODD_NUMBERS)
-
-    def rank(self) -> str:
-        return str(self.random.randint(-6, 8)) if self.chance(0.95) else self.number()
-
-    def small(self) -> str:
-        return str(self.random.randint(0, 4)) if self.chance(0.9) else self.one(["-1", "x", "1000", "-1000"])
 
     def float(self) -> str:
         return self.one(FLOATS) if self.chance(0.93) else self.one(ODD_FLOATS)
@@ -115,11 +100,6 @@ class Values:
         self.random.shuffle(chosen)
         return [word for option in chosen for word in option]
 
-    def fields(self) -> Words:
-        """Return ``FIELDS numfields field ...``."""
-        names = [self.one(TEXTS[:8]) for _ in range(self.random.randint(1, 3))]
-        return [self.one(["FIELDS", "FIELDS", "fields"]), *self.numbered(names)]
-
 
 # -- strings ----------------------------------------------------------------------------------------------------------
 
@@ -138,19 +118,13 @@ def _string(v: Values) -> Words:
             ["GETDEL", key],
             ["GETEX", key, *v.some(["PERSIST"], v.expiry(), probability=0.5)],
             ["SETNX", key, v.text()],
-            ["SETEX", key, v.seconds(), v.text()],
-            ["PSETEX", key, v.seconds() + "000", v.text()],
             ["STRLEN", key],
             ["APPEND", key, v.text()],
-            ["SETRANGE", key, v.one(["0", "3", "50", "-1", "x", "536870912"]), v.text()],
-            [v.one(["GETRANGE", "SUBSTR"]), key, v.rank(), v.rank()],
             [v.one(["INCR", "DECR"]), key],
             [v.one(["INCRBY", "DECRBY"]), key, v.number()],
-            ["INCRBYFLOAT", key, v.float()],
             ["SET", key, v.one(["1", "41", "-9223372036854775808", "3.0e3"])],
             ["MGET", *v.keys("string")],
             ["MSET", *(word for name in v.keys("string") for word in (name, v.text()))],
-            ["MSETNX", *(word for name in v.keys("string") for word in (name, v.text()))],
         ]
     )
 
@@ -160,57 +134,8 @@ def _conditional(v: Values) -> Words:
     condition = [name, v.one([*DIGESTS, "0" * 16, "x", DIGESTS[0].upper()]) if "D" in name else v.text()]
     # 8.6 replies twice to GET with an invalid digest.
     get = ["GET"] if len(condition[1]) == 16 or "D" not in name else []
-    keys = [word for name in v.keys("string") for word in (name, v.text())]
-    return v.random.choice(
-        [
-            ["SET", v.key("string"), v.text(), *v.some(condition, condition, get, ["KEEPTTL"], v.expiry())],
-            ["DELEX", v.key("string"), *(condition if v.chance(0.8) else [])],
-            ["DIGEST", v.key("string")],
-            ["SET", v.key("string"), v.one(TEXTS[:6])],
-            [
-                "MSETEX",
-                str(len(keys) // 2) if v.chance(0.95) else v.number(),
-                *keys,
-                *v.some(["NX"], ["XX"], ["KEEPTTL"], v.expiry()),
-            ],
-        ]
-    )
-
-
-# -- lists ------------------------------------------------------------------------------------------------------------
-
-
-def _list(v: Values) -> Words:
-    key, side = v.key("list"), v.one(["LEFT", "RIGHT", "left", "LEFT", "RIGHT", "x"])
-    return v.random.choice(
-        [
-            ["LLEN", key],
-            ["LRANGE", key, v.rank(), v.rank()],
-            ["LINDEX", key, str(v.random.randint(-8, 8))],
-            ["LSET", key, str(v.random.randint(-4, 4)), v.text()],
-            ["LINSERT", key, v.one(["BEFORE", "after"]), v.text(), v.text()],
-            ["LREM", key, str(v.random.randint(-2, 2)), v.text()],
-            ["LTRIM", key, v.rank(), str(v.random.randint(2, 9))],
-            [
-                "LPOS",
-                key,
-                v.text(),
-                *v.some(["RANK", str(v.random.randint(-3, 3))], ["COUNT", v.small()], ["MAXLEN", v.small()]),
-            ],
-            ["LMOVE", key, v.key("list"), side, v.one(["LEFT", "RIGHT"])],
-            ["RPOPLPUSH", key, v.key("list")],
-            [v.one(["LPOP", "RPOP"]), key, *([v.small()] if v.chance(0.5) else [])],
-            ["LMPOP", *v.numbered(v.keys("list")), side, *v.some(["COUNT", v.small()], probability=0.5)],
-            # Blocking commands have an invalid timeout.
-            ["BLMPOP", v.one(TIMEOUTS), *v.numbered(v.keys("list")), side],
-            [v.one(["BLPOP", "BRPOP"]), *v.keys("list"), v.one(TIMEOUTS)],
-        ]
-    )
-
-
-def _push(v: Values) -> Words:
-    words = v.texts() if v.chance(0.98) else v.many("n")
-    return [v.one(["LPUSH", "RPUSH", "RPUSH", "LPUSHX", "RPUSHX"]), v.key("list"), *words]
+    options = v.some(condition, condition, get, ["KEEPTTL"], v.expiry())
+    return ["SET", v.key("string"), v.text() if v.chance(0.8) else v.one(TEXTS[:6]), *options]
 
 
 # -- hashes -----------------------------------------------------------------------------------------------------------
@@ -240,85 +165,7 @@ def _hash(v: Values) -> Words:
     )
 
 
-def _field_expiry(v: Values) -> Words:
-    key = v.key("hash")
-    name = v.one(["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"])
-    time = (v.moment() if name.endswith("AT") else v.seconds()) + ("000" if name[1] == "P" else "")
-    # GT and LT are left out for relative times, because their results depend on the moment of the command.
-    conditions = [["NX"], ["XX"], ["GT"], ["LT"]] if name.endswith("AT") else [["NX"], ["XX"]]
-    # Redis 8.6.3 crashes if HSETEX gets a field twice.
-    pairs = [word for field in dict.fromkeys(v.texts(3)) for word in (field, v.text())]
-    return v.random.choice(
-        [
-            [name, key, time, *v.some(*conditions, probability=0.2), *v.fields()],
-            [name, key, time, *v.fields()],
-            [v.one(["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME"]), key, *v.fields()],
-            ["HPERSIST", key, *v.fields()],
-            ["HGETDEL", key, *v.fields()],
-            ["HGETEX", key, *v.some(["PERSIST"], v.expiry(), probability=0.4), *v.fields()],
-            [
-                "HSETEX",
-                key,
-                *v.some(["FNX"], ["FXX"], ["KEEPTTL"], v.expiry()),
-                "FIELDS",
-                str(len(pairs) // 2) if v.chance(0.95) else v.number(),
-                *pairs,
-            ],
-            ["HSCAN", key, "0", "COUNT", "10000", "NOVALUES"],
-        ]
-    )
-
-
-# -- sets -------------------------------------------------------------------------------------------------------------
-
-
-def _sadd(v: Values) -> Words:
-    if v.chance(0.04):
-        return ["SADD", v.key("set"), *v.many(v.one(["", "m"]))]
-    return ["SADD", v.key("set"), *v.texts(6)]
-
-
-def _set_of(v: Values) -> Words:
-    key = v.key("set")
-    return v.random.choice(
-        [
-            ["SREM", key, *v.texts()],
-            [v.one(["SCARD", "SMEMBERS"]), key],
-            ["SISMEMBER", key, v.text()],
-            ["SMISMEMBER", key, *v.texts()],
-            ["SMOVE", key, v.key("set"), v.text()],
-            ["SPOP", key, v.one(["1000", "0", "-1", "x"])],
-            ["SRANDMEMBER", key, v.one(["1000", "0", "x", "-9223372036854775808"])],
-            ["SSCAN", key, "0", "COUNT", "10000", *(["MATCH", v.one(GLOBS)] if v.chance(0.5) else [])],
-            ["SINTERCARD", *v.numbered(v.keys("set")), *v.some(["LIMIT", v.small()], probability=0.5)],
-        ]
-    )
-
-
-def _sets_together(v: Values) -> Words:
-    name = v.one(["SINTER", "SUNION", "SDIFF"])
-    keys = v.keys("set", 4)
-    return [name, *keys] if v.chance(0.5) else [f"{name}STORE", v.key("set"), *keys]
-
-
-# -- sorting, keys ----------------------------------------------------------------------------------------------------
-
-
-def _sort(v: Values) -> Words:
-    key = v.one(["l", "k", "p", "q", "z"]) if v.chance(0.95) else v.one(ALL)
-    by, gets = v.one(PATTERNS), [["GET", v.one(PATTERNS)] for _ in range(v.random.randint(0, 2))]
-    options: list[Words] = [*gets, [v.one(["DESC", "ASC"])]]
-    if v.chance(0.4):
-        options.append(["BY", by])
-    # BY may find equal elements, whose order in a set is random, so STORE and LIMIT are not combined with BY.
-    elif v.chance(0.2):
-        options.append(["STORE", v.key("list")])
-    elif v.chance(0.4):
-        options.append(["LIMIT", v.rank(), v.rank()])
-    name = v.one(["SORT", "SORT", "SORT_RO"])
-    if v.chance(0.8):
-        options.append(["ALPHA"])
-    return [name, key, *v.some(*options, probability=0.7)]
+# -- keys -------------------------------------------------------------------------------------------------------------
 
 
 _AGAIN = "local d = redis.call('DUMP', KEYS[1]) if d then redis.call('RESTORE', KEYS[2], ARGV[1], d, 'REPLACE') end"
@@ -333,7 +180,6 @@ def _any_key(v: Values) -> Words:
         [
             [v.one(["DEL", "UNLINK", "EXISTS", "TOUCH"]), key, other],
             ["TYPE", key],
-            ["OBJECT", "ENCODING", v.one([*NAMES["set"], *NAMES["zset"], *NAMES["hash"]])],
             [v.one(["RENAME", "RENAMENX"]), key, other],
             ["COPY", key, other, *v.some(["REPLACE"], ["DB", v.one(["0", "1", "16"])])],
             ["MOVE", key, v.one(["0", "1", "16", "x"])],
@@ -348,10 +194,7 @@ def _any_key(v: Values) -> Words:
 
 FAMILIES: dict[str, list[tuple[Maker, float]]] = {
     "string": [(_set, 2), (_string, 4)],
-    "list": [(_push, 2), (_list, 3)],
     "hash": [(_hset, 2), (_hash, 3)],
-    "set": [(_sadd, 2), (_set_of, 2), (_sets_together, 1.5)],
-    "sort": [(_sort, 2)],
     "any_key": [
         (_any_key, 2),
         (lambda v: ["SWAPDB", v.one(["0", "1"]), v.one(["0", "1", "1", "16"])], 0.05),
@@ -362,4 +205,4 @@ FAMILIES: dict[str, list[tuple[Maker, float]]] = {
 #: Families that redis-server 7 does not have.
 NEWER_FAMILIES: dict[str, list[tuple[Maker, float]]] = {}
 if servers.redis_release().since("8.4"):
-    NEWER_FAMILIES = {"conditional": [(_conditional, 2)], "field_expiry": [(_field_expiry, 4)]}
+    NEWER_FAMILIES = {"conditional": [(_conditional, 2)]}

@@ -1,4 +1,4 @@
-"""The words of random commands: keys, groups, IDs, scores and options, all drawn from the random source.
+"""The words of random commands: keys, groups, IDs and options, all drawn from the random source.
 
 IDs are small numbers that mostly grow, so that ranges, deletions and claims match entries. Times are either now or far
 from every threshold, so that no comparison depends on a millisecond.
@@ -20,10 +20,6 @@ CONSUMERS = ["a", "a", "b", "b", "c"]
 MIN_IDLES = ["0", "0", "0", "500000", "2000000000", "-7"]
 IDLES = ["0", "1000000", "3000000000", "-1"]
 TIMES = ["1", "1000000", "-3", "99999999999999"]
-#: Keys of sorted sets and of a set.
-SORTED_SETS = ["z", "z", "z", "y", "y", "w", "set"]
-SCORES = ["0", "0", "1", "1", "2", "3", "-1", "1.5", "-0", "7", "0.1", "1e20", "3e-7", "inf", "-inf", "+5", "1e2"]
-MEMBERS = ["a", "a", "b", "b", "c", "d", "e", "ab", "", "17", "x" * 70]
 
 
 class Vocabulary:
@@ -42,33 +38,6 @@ class Vocabulary:
 
     def number(self, low: int, high: int) -> int:
         return self._random.randint(low, high)
-
-    def score(self) -> str:
-        return (
-            self.one(SCORES) if self.chance(0.97) else self.one(["x", "nan", "", "0x10", "1e400", "1e-400", "5e-324"])
-        )
-
-    def bound(self) -> str:
-        return ("(" if self.chance(0.3) else "") + (
-            self.one(SCORES) if self.chance(0.96) else self.one(["x", "nan", ""])
-        )
-
-    def member(self) -> str:
-        return self.one(MEMBERS) if self.chance(0.9) else str(self.number(0, 99))
-
-    def member_bound(self) -> str:
-        return self.one(["-", "+", "[", "(", "["]) if self.chance(0.4) else self.one(["[", "("]) + self.member()
-
-    def rank(self) -> str:
-        return str(self.number(-6, 9)) if self.chance(0.95) else self.one([str(1 << 62), str(-1 << 63), str(1 << 63)])
-
-    def sorted_set(self) -> str:
-        return self.one(SORTED_SETS)
-
-    def sorted_sets(self) -> Words:
-        """Return the number of keys of sorted sets, and the keys."""
-        keys = [self.sorted_set() for _ in range(self.number(1, 3))]
-        return [str(len(keys) if self.chance(0.97) else self.number(-1, 4)), *keys]
 
     def key(self) -> str:
         return self.one(KEYS)

@@ -174,7 +174,6 @@ class Waiter:
         "retry_at",
         "session",
         "spent_ns",
-        "type_name",
     )
 
     def __init__(
@@ -184,7 +183,6 @@ class Waiter:
         keys: list[bytes],
         deadline: int | None,
         on_timeout: Reply,
-        type_name: bytes,
         on_delete: bool,
     ) -> None:
         self.session = session
@@ -197,9 +195,7 @@ class Waiter:
         #: command runs again only after a signal.
         self.retry_at: int | None = None
         self.on_timeout = on_timeout
-        #: Name of the type that a signalled key must have to wake the client.
-        self.type_name = type_name
-        #: Whether the client is also woken when the key is deleted or changes its type (XREADGROUP).
+        #: Whether the client is also woken when the key no longer has a stream (XREADGROUP).
         self.on_delete = on_delete
         #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If
         #: many clients wait for one key, the check avoids running the commands that would find nothing.

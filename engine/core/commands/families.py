@@ -10,13 +10,9 @@ from engine.core.table.declare import Family
 from engine.core.table.registry import ONE_KEY
 
 string_command = Family(group="string", acl="string", keys=ONE_KEY)
-list_command = Family(group="list", acl="list", keys=ONE_KEY)
-set_command = Family(group="set", acl="set", keys=ONE_KEY)
-sorted_set_command = Family(group="sorted-set", acl="sortedset", keys=ONE_KEY, since="1.2.0")
 hash_command = Family(group="hash", acl="hash", keys=ONE_KEY, since="2.0.0")
 stream_command = Family(group="stream", acl="stream", keys=ONE_KEY, since="5.0.0")
 key_command = Family(group="generic", acl="keyspace", keys=ONE_KEY)
-sort_command = Family(group="generic", acl="set sortedset list dangerous", keys=ONE_KEY)
 database_command = Family(group="server", acl="keyspace")
 generic_command = Family(group="generic", acl="connection")
 connection_command = Family(group="connection", acl="connection")

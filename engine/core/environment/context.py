@@ -177,7 +177,6 @@ class Context:
         keys: list[bytes],
         timeout_ms: int,
         *,
-        type_name: bytes,
         on_delete: bool = False,
         on_timeout: Reply = NIL_ARRAY,
         wake_at: int | None = None,
@@ -192,13 +191,13 @@ class Context:
         A command that runs again and blocks again keeps its position in the queue and its first deadline. At
         ``wake_at`` (milliseconds since the epoch), the command runs again even without a signal. ``has_news`` returns,
         for a key and its value, whether the command may succeed; its result must be the same for all waiters with the
-        same ``interest``. `Waiter` describes ``type_name`` and ``on_delete``.
+        same ``interest``. `Waiter` describes ``on_delete``.
         """
         if self.session.in_exec:
             return on_timeout
         if self.retry is None:
             deadline = self.now + timeout_ms if timeout_ms else None
-            waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
+            waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, on_delete)
             waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
             # Undo the count that follows: the call is counted when its reply is ready.

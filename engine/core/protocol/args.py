@@ -53,20 +53,6 @@ def at_most(argv: list[bytes], words: int) -> None:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
 
 
-def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
-    """Parse ``numkeys key [key ...]``.
-
-    Raise ``error`` if the number is not positive, and ``too_many`` if keys are missing.
-    """
-    count = args.take_int(error)
-    if count < 1:
-        raise CommandError(error)
-    if count > len(args):
-        raise CommandError(too_many)
-    args.pos += count
-    return args.argv[args.pos - count : args.pos]
-
-
 class Args:
     """The remaining words ``argv[pos:end]`` of a command."""
 

@@ -24,7 +24,7 @@ from engine.core.protocol.replies import CommandError, Map, Reply, Simple
 from engine.core.scripting.execution import Execution, Verdict
 from engine.core.scripting.lua_values import converted, size_of
 from engine.core.table.registry import COMMANDS, WRITTEN, Command
-from engine.core.table.unsupported import subject_of
+from engine.core.table.unsupported import family_of
 from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
@@ -353,9 +353,9 @@ class Calls:
             return command
         if command is not None:
             self._ctx.telemetry.stats[command.full_name].rejected += 1
-        subject = subject_of(argv[0]) if command is None else None
+        family = family_of(argv[0]) if command is None else None
         text = scripting.WRONG_ARITY if command is not None else scripting.UNKNOWN_COMMAND
-        error = CommandError(text if subject is None else general.left_out(argv[0], subject))
+        error = CommandError(text if family is None else general.left_out(argv[0], family))
         self._ctx.telemetry.count_error(error)
         raise error
 

@@ -84,14 +84,11 @@ def _use(words: str) -> Use:
 
 
 _OVERWRITES, _SETS_IF, _GETS = _use("OW update"), _use("RW update"), _use("RW access update")
-_DELETES, _DELETES_IF = _use("RM delete"), _use("RW delete")
 _CONDITIONS = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 
 
-def _variable(use: Use, argv: list[bytes]) -> Use:
-    """Return SET's or DELEX's use of its key, which depends on the options."""
-    if "delete" in use.words:
-        return _DELETES_IF if len(argv) > 2 else _DELETES
+def _use_by_set(argv: list[bytes]) -> Use:
+    """Return SET's use of its key, which depends on the options."""
     words = {word.upper() for word in argv[3:]}
     if b"GET" in words:
         return _GETS
@@ -171,7 +168,7 @@ class Command:
             return list(zip(keys, chain(self.uses, repeat(self.uses[-1])), strict=False))
         use = self.uses[0]
         if "variable_flags" in use.words:
-            use = _variable(use, argv)
+            use = _use_by_set(argv)
         return [(key, use) for key in keys]
 
     def categories(self) -> frozenset[str]:

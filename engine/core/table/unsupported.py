@@ -1,6 +1,6 @@
-"""Commands of Redis that the engine leaves out, by subject.
+"""Commands of Redis that the engine leaves out, by family.
 
-Errors name the subject. The reference also names the alternative, or the reason for leaving the commands out.
+Errors name the family. The reference also names the alternative, if there is one besides Redis and Valkey.
 """
 
 from __future__ import annotations
@@ -10,89 +10,114 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Commands about one subject that are left out. A name that ends in a dot is a prefix of command names."""
+    """A family of commands that is left out. A name that ends in a dot is a prefix of command names."""
 
-    subject: str
-    #: The alternative to these commands, or the reason why they are left out.
-    instead: str
+    #: The family as the plural subject of a sentence: "... need Redis or Valkey".
+    family: str
     commands: tuple[str, ...]
+    #: The alternative to these commands on the engine, or the reason why they are left out.
+    instead: str = ""
+
+
+def _names(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
 
 
 UNSUPPORTED = (
     Unsupported(
-        "bit commands",
-        "a Redis next to the engine, or flags in a hash or a set",
-        ("bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"),
+        "sorted sets",
+        _names(
+            "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore "
+            "zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank "
+            "zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank "
+            "zscan zscore zunion zunionstore"
+        ),
     ),
     Unsupported(
-        "HyperLogLog",
+        "lists",
+        _names(
+            "blmove blmovem blmpop blpop brpop brpoplpush lindex linsert llen lmove lmovem lmpop lpop lpos lpush "
+            "lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx"
+        ),
+        "a stream with a consumer group as a queue",
+    ),
+    Unsupported(
+        "sets",
+        _names(
+            "sadd scard sdiff sdiffcard sdiffstore sinter sintercard sinterstore sismember smembers smismember smove "
+            "spop srandmember srem sscan sunion sunioncard sunionstore"
+        ),
+        "the fields of a hash",
+    ),
+    Unsupported("SORT and SORT_RO", _names("sort sort_ro")),
+    Unsupported(
+        "expiring hash fields",
+        _names(
+            "hexpire hexpireat hexpiretime hgetdel hgetex hgetf hpersist hpexpire hpexpireat hpexpiretime hpttl hsetex "
+            "hsetf httl"
+        ),
+        "keys that expire",
+    ),
+    Unsupported(
+        "the other string commands",
+        _names("delex digest getrange incrbyfloat increx lcs msetex msetnx psetex setex setrange substr"),
+        "`SET` has all its options, such as `EX`, `NX` and `IFEQ`",
+    ),
+    Unsupported("bit commands", _names("bitcount bitfield bitfield_ro bitop bitpos getbit setbit")),
+    Unsupported(
+        "HyperLogLogs",
+        _names("pfadd pfcount pfdebug pfmerge pfselftest"),
         "`approx_count_distinct` of Spark over the stream",
-        ("pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest"),
     ),
     Unsupported(
         "geo commands",
-        "a Redis next to the engine",
-        (
-            *("geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember"),
-            *("georadiusbymember_ro", "geosearch", "geosearchstore"),
+        _names(
+            "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch "
+            "geosearchstore"
         ),
     ),
-    Unsupported("the longest common subsequence", "the client computes it from two GETs", ("lcs",)),
     Unsupported(
         "vector sets",
-        "a Redis next to the engine",
-        (
-            *("vadd", "vcard", "vdim", "vemb", "vgetattr", "vinfo", "vismember", "vlinks", "vrandmember", "vrange"),
-            *("vrem", "vsetattr", "vsim"),
-        ),
+        _names("vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim"),
     ),
     Unsupported(
         "arrays",
-        "a hash with the indexes as fields, or a Redis next to the engine",
-        (
-            *("arcount", "ardel", "ardelrange", "arget", "argetrange", "argrep", "arinfo", "arinsert", "arlastitems"),
-            *("arlen", "armget", "armset", "arnext", "arop", "arring", "arscan", "arseek", "arset"),
+        _names(
+            "arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems arlen armget armset arnext "
+            "arop arring arscan arseek arset"
         ),
     ),
-    Unsupported(
-        "commands of Redis 8.8 and later, except stream commands",
-        (
-            "`INCR` with `EXPIRE NX`, `HSET`, `LMOVE`, `SUNION` and `SDIFF`, in a script if they must be one step; "
-            "`AGGREGATE COUNT` and subkey notifications are missing as well"
-        ),
-        ("increx", "himport", "lmovem", "blmovem", "sunioncard", "sdiffcard"),
-    ),
+    Unsupported("imports of hashes", _names("himport"), "`HSET` with several fields"),
     Unsupported(
         "modules",
-        "the engine loads no foreign code; `load-unknown skip` omits their data",
-        (
-            *("module|load", "module|loadex", "module|unload", "json.", "ft.", "bf.", "cf.", "cms.", "topk."),
-            *("tdigest.", "ts."),
-        ),
+        _names("module|load module|loadex module|unload json. ft. bf. cf. cms. topk. tdigest. ts."),
+        "the engine loads no foreign code",
     ),
-    Unsupported("moving keys to another server", "DUMP and RESTORE, or replication", ("migrate",)),
+    Unsupported("transfers of keys between servers", _names("migrate"), "DUMP and RESTORE, or replication"),
     Unsupported(
-        "client-side caching",
+        "client-side caches",
+        _names("client|tracking"),
         "keyspace events (`notify-keyspace-events`); CLIENT TRACKING ON is refused",
-        ("client|tracking",),
     ),
     Unsupported(
-        "eviction",
-        "above `maxmemory`, adding data is rejected; `maxmemory-policy` values except `noeviction` only log a warning",
+        "evictions",
         (),
+        "above `maxmemory`, adding data is rejected; `maxmemory-policy` values except `noeviction` only log a warning",
     ),
     Unsupported(
-        "the cluster bus",
+        "cluster buses",
+        _names("restore-asking trimslots"),
         "one engine is one shard; CLUSTER and related commands are refused",
-        ("restore-asking", "trimslots"),
     ),
-    Unsupported("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
+    Unsupported("searches for hot keys", _names("hotkeys"), "`MONITOR` and `SLOWLOG` name the keys of commands"),
 )
-_SUBJECTS = {name: entry.subject for entry in UNSUPPORTED for name in entry.commands}
+_FAMILIES = {name: entry.family for entry in UNSUPPORTED for name in entry.commands}
+#: The names of all commands that are left out.
+NAMES = frozenset(name.encode() for name in _FAMILIES)
 
 
-def subject_of(name: bytes) -> bytes | None:
-    """Return the subject of a command that is left out, given its name in any case; None for other commands."""
+def family_of(name: bytes) -> bytes | None:
+    """Return the family of a command that is left out, given its name in any case; None for other commands."""
     word = name.decode("latin-1").lower()
-    found = _SUBJECTS.get(word) or _SUBJECTS.get(word.partition(".")[0] + ".")
+    found = _FAMILIES.get(word) or _FAMILIES.get(word.partition(".")[0] + ".")
     return found.encode() if found is not None else None

@@ -20,13 +20,11 @@ def out_of_range(low: int, high: int) -> bytes:
 
 
 OUT_OF_I32 = out_of_range(-(1 << 31), (1 << 31) - 1)
-WITHOUT_OPPOSITE = out_of_range(-(1 << 63) + 1, (1 << 63) - 1)
 OUT_OF_0_1 = out_of_range(0, 1)
 DB_INDEX_RANGE = b"ERR DB index is out of range"
 
 # -- timeouts -----------------------------------------------------------------------------------------------------
 TIMEOUT_NOT_INTEGER = b"ERR timeout is not an integer or out of range"
-TIMEOUT_NOT_FLOAT = b"ERR timeout is not a float or out of range"
 TIMEOUT_NEGATIVE = b"ERR timeout is negative"
 TIMEOUT_RANGE = b"ERR timeout is out of range"
 
@@ -50,9 +48,10 @@ def unknown_command(argv: list[bytes]) -> bytes:
     return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)
 
 
-def left_out(name: bytes, subject: bytes) -> bytes:
+def left_out(name: bytes, family: bytes) -> bytes:
     """Return the error for a Redis command that the engine lacks. The text starts like that for an unknown command."""
-    return b"ERR unknown command '%b': this is a stream engine, without %b" % (name[:128].replace(b"|", b" "), subject)
+    text = b"ERR unknown command '%b': this engine stores streams; %b need Redis or Valkey"
+    return text % (name[:128].replace(b"|", b" "), family)
 
 
 def unknown_subcommand(container: bytes, word: bytes) -> bytes:

@@ -1,1 +1,1 @@
-"""Types other than streams (strings, hashes, lists, sets, sorted sets), and keys of any type: expiry, copies, SORT."""
+"""Strings, hashes, and keys of any type: expiry, copies, SCAN, DUMP."""

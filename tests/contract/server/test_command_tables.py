@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.table.unsupported import subject_of
+from engine.core.table.unsupported import family_of
 from scripts.peers import PEERS_DIR, Peers
 from tests import servers
 from tests.contract.transcripts import play
@@ -105,7 +105,7 @@ def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engin
     assert reported[0] == reported[1]
     expected, found = _tables(peer)[0], _tables(engine_process)[0]
     missing = {name for name in set(expected) - set(found) if not name.startswith("cluster|")}
-    unnamed = {name for name in missing if subject_of(name.encode()) is subject_of(name.split("|")[0].encode()) is None}
+    unnamed = {name for name in missing if family_of(name.encode()) is family_of(name.split("|")[0].encode()) is None}
     assert not unnamed
     assert {name for name in set(found) - set(expected) if not name.startswith("ps.")} == NEWER
 

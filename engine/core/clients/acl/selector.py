@@ -9,24 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from engine.core.table import unsupported
 from engine.core.table.registry import Command, all_commands, find
 from engine.text.globs import matches
 from engine.text.messages import acl
 
 #: Names of Redis commands and subcommands that are not in the command table. Rules may contain them, without effect, so
 #: that users and files written for Redis can be loaded.
-_FOREIGN = frozenset(
+_FOREIGN = unsupported.NAMES | frozenset(
     b"""
-    bitcount bitfield bitfield_ro bitop bitpos cluster|addslots cluster|addslotsrange cluster|bumpepoch
-    cluster|count-failure-reports cluster|countkeysinslot cluster|delslots cluster|delslotsrange
-    cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot cluster|help cluster|info
-    cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes cluster|replicas
-    cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot cluster|shards
-    cluster|slaves cluster|slot-stats cluster|slots debug|digest debug|jmap debug|object
-    debug|quicklist-packed-threshold debug|segfault debug|set-active-expire debug|sleep geoadd geodist geohash
-    geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore getbit hgetf
-    hsetf lcs migrate module|load module|loadex module|unload pfadd pfcount pfdebug pfmerge pfselftest
-    restore-asking setbit
+    cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot
+    cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot
+    cluster|help cluster|info cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes
+    cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot
+    cluster|shards cluster|slaves cluster|slot-stats cluster|slots debug|digest debug|jmap debug|object
+    debug|quicklist-packed-threshold debug|segfault debug|set-active-expire debug|sleep
     """.split()
 )
 #: All categories, in the order of ACL CAT.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data import many_words
-from engine.core.commands.data.long_reads import MANY, PER_DRAW, in_pages, number_of_draws
-from engine.core.commands.data.mutations import drop_key
-from engine.core.commands.data.random_counts import parse_draws
+from engine.core.commands.data.many_words import MANY, counted
 from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
-from engine.core.commands.data.strings.counters import sum_of_floats
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.hash import Fields, Hash, LiveFields, live
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Reply
+from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply
 from engine.text import longdouble
 from engine.text.globs import matcher
 from engine.text.messages import data, general
@@ -23,32 +19,27 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: Maximum number of draws with repetition.
+_MOST_DRAWS = 1_000_000
+#: Number of words per page of a long reply. Collecting a page takes a few milliseconds.
+_PAGE = 10_000
 
-def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
-    """Prepare a change of the fields ``names`` at ``key``: remove those that have expired, and return the hash.
 
-    While expiry is held, remove nothing. Return None if the key does not exist or if no field is left.
-    """
+def hash_at(ctx: Context, key: bytes) -> Hash | None:
+    """Return the hash at ``key`` for a change; None if the key does not exist."""
     value: Hash | None = ctx.db.typed(key, Hash)
-    if value is None or not value.deadlines or value.next_deadline() > ctx.now or ctx.changes.replaying:
-        return value
-    due = [name for name in dict.fromkeys(names) if value.is_due(name, ctx.now)]
-    if due and ctx.changes.expiry_held_until <= ctx.now:
-        ctx.db.drop_fields(key, value, due)
-    return value or None
+    return value
 
 
-def read_hash(ctx: Context, key: bytes) -> Fields:
-    """Return the hash at ``key`` without expired fields; an empty hash if the key does not exist."""
+def read_hash(ctx: Context, key: bytes) -> Hash:
+    """Return the hash at ``key``; an empty hash if the key does not exist."""
     value: Hash | None = ctx.db.read_typed(key, Hash)
-    return live(value, ctx.now) if value is not None else Hash()
+    return Hash() if value is None else value
 
 
-def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
-    """Set fields and log an HSET; return the number of new fields. Remove the fields' expiry unless ``keep_ttl``."""
-    fields: Hash | None = ctx.db.typed(key, Hash)
-    if fields is not None and fields.deadlines:
-        fields = hash_at(ctx, key, pairs[::2])
+def _put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
+    """Set fields and log an HSET; return the number of new fields."""
+    fields = hash_at(ctx, key)
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
@@ -58,51 +49,34 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
     ctx.db.changed(key, "h", event, len(pairs) // 2)
     if ctx.changes.recording:
         ctx.effect(b"HSET", key, *pairs)
-    if fields.deadlines:
-        _follow_deadlines(ctx, key, fields, pairs[::2], keep_ttl=keep_ttl)
     return new
-
-
-def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
-    """Remove the deadlines of fields that were set.
-
-    With ``keep_ttl``, keep the deadlines, and log them again, because a replay of the HSET removes them.
-    """
-    for name in names:
-        deadline = (fields.deadlines or {}).get(name)
-        if deadline is not None and keep_ttl:
-            ctx.effect(b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"1", name)
-        elif deadline is not None:
-            fields.set_deadline(name, None)
-
-
-def _set_fields(ctx: Context, argv: list[bytes]) -> int:
-    if len(argv) % 2:
-        raise CommandError(general.wrong_arity(argv[0].lower()))
-    return put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
 @hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
-    if len(argv) > many_words.MANY and not len(argv) % 2:
-        return many_words.counted(ctx, argv, 2, hset)
-    return _set_fields(ctx, argv)
+    if len(argv) % 2:
+        raise CommandError(general.wrong_arity(argv[0].lower()))
+    if len(argv) > MANY:
+        return counted(ctx, argv, 2, hset)
+    return _put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
 @hash_command("hmset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
-    _set_fields(ctx, argv)
+    if len(argv) % 2:
+        raise CommandError(general.wrong_arity(argv[0].lower()))
+    _put_fields(ctx, argv[1], argv[2:], b"hset")
     return OK
 
 
 @hash_command("hsetnx key field value", "write denyoom fast", access="RW insert")
 def hsetnx(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets a field of a hash unless it exists."""
-    if argv[2] in (hash_at(ctx, argv[1], argv[2:3]) or ()):
+    if argv[2] in (hash_at(ctx, argv[1]) or ()):
         return 0
-    return put_fields(ctx, argv[1], argv[2:], b"hset")
+    return _put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
 @hash_command("hget key field", "readonly fast")
@@ -114,35 +88,47 @@ def hget(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the values of several fields of a hash."""
-    fields, names = read_hash(ctx, argv[1]), argv[2:]
-    if len(names) <= MANY:
-        return list(map(fields.get, names))
-    return in_pages(ctx, argv, list, map(fields.get, names))
+    names = argv[2:]
+    return _listed(ctx, argv, list, len(names), map(read_hash(ctx, argv[1]).get, names))
 
 
 @hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
     fields = read_hash(ctx, argv[1])
-    return Map(_pairs(fields)) if len(fields) <= MANY else in_pages(ctx, argv, Map, _pairs(fields))
-
-
-def _pairs(fields: Fields) -> Iterator[bytes]:
-    return chain.from_iterable(fields.items())
+    return _listed(ctx, argv, Map, 2 * len(fields), chain.from_iterable(fields.items()))
 
 
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields) if len(fields) <= MANY else in_pages(ctx, argv, list, iter(fields))
+    return _listed(ctx, argv, list, len(fields), fields)
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
     fields = read_hash(ctx, argv[1])
-    return list(fields.values()) if len(fields) <= MANY else in_pages(ctx, argv, list, iter(fields.values()))
+    return _listed(ctx, argv, list, len(fields), fields.values())
+
+
+def _listed(ctx: Context, argv: list[bytes], kind: type[list[Reply]], size: int, words: Iterable[Reply]) -> Reply:
+    """Return ``size`` words, made from a hash, as a reply of this kind; in steps and pages if there are many."""
+    if size <= _PAGE:
+        return kind(words)
+
+    def work() -> Generator[None, None, Reply]:
+        pages: list[list[Reply]] = []
+        left = iter(words)
+        while page := list(islice(left, _PAGE)):
+            pages.append(page)
+            yield
+        pages.reverse()
+        # Each page is freed when it is sent, because freeing all of them at once would block the server.
+        return Pages(kind, size, (pages.pop() for _ in range(len(pages))))
+
+    return ctx.in_steps(argv, work())
 
 
 @hash_command("hlen key", "readonly fast", access="RO")
@@ -166,19 +152,19 @@ def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes fields of a hash, and returns how many existed."""
-    if len(argv) > many_words.MANY:
-        return many_words.counted(ctx, argv, 2, hdel)
+    if len(argv) > MANY:
+        return counted(ctx, argv, 2, hdel)
     key, db = argv[1], ctx.db
-    fields = hash_at(ctx, key, argv[2:])
+    fields = hash_at(ctx, key)
     if fields is None:
         return 0
     removed = [field for field in argv[2:] if fields.remove(field)]
     if removed:
-        db.touch(key, changes=len(removed))
-        ctx.changes.notify("h", b"hdel", key, db.index)
+        db.changed(key, "h", b"hdel", len(removed))
         ctx.effect(b"HDEL", key, *removed)
         if not fields:
-            drop_key(ctx, key)
+            db.delete(key, changes=0)
+            ctx.changes.notify("g", b"del", key, db.index)
     return len(removed)
 
 
@@ -187,11 +173,11 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     """Increments the integer in a field of a hash."""
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
-    fields = hash_at(ctx, key, [field]) or Hash()
+    fields = hash_at(ctx, key) or Hash()
     result = parse_int(fields.get(field, b"0"), data.HASH_NOT_AN_INTEGER) + by
     if not I64_MIN <= result <= I64_MAX:
         raise CommandError(data.OVERFLOW)
-    put_fields(ctx, key, [field, b"%d" % result], b"hincrby", keep_ttl=True)
+    _put_fields(ctx, key, [field, b"%d" % result], b"hincrby")
     return result
 
 
@@ -205,14 +191,18 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(data.INCREMENT_NOT_FINITE) from None
     if by is None:
         raise CommandError(general.NOT_A_FLOAT)
-    fields = hash_at(ctx, key, [field]) or Hash()
-    word = fields.get(field, b"0")
+    fields = hash_at(ctx, key) or Hash()
     try:
-        number = longdouble.parse(word)
+        number = longdouble.parse(fields.get(field, b"0"))
     except longdouble.InfiniteError:
         raise CommandError(data.NOT_FINITE) from None
-    result = longdouble.text(sum_of_floats(number, by, data.HASH_NOT_A_FLOAT))
-    put_fields(ctx, key, [field, result], b"hincrbyfloat", keep_ttl=True)
+    if number is None:
+        raise CommandError(data.HASH_NOT_A_FLOAT)
+    total = longdouble.rounded(number + by)
+    if not longdouble.fits(total):
+        raise CommandError(data.NOT_FINITE)
+    result = longdouble.text(total)
+    _put_fields(ctx, key, [field, result], b"hincrbyfloat")
     return result
 
 
@@ -229,45 +219,62 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     if not fields:
         return [b"0", []]
     pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
-    whole = fields.fields if isinstance(fields, LiveFields) else fields
 
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             names = list(filter(matcher(pattern), names))
-        # Skip fields that have expired.
-        pairs = [(name, fields[name]) for name in names if name in fields]
-        return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
+        return list(names) if without_values else [word for name in names for word in (name, fields[name])]
 
-    if whole.big:
-        return scan_reply(ctx, argv, cursor, count, whole.names.walk, found)
-    return [b"0", found(list(whole))]
+    if fields.big:
+        return scan_reply(ctx, argv, cursor, count, fields.names.walk, found)
+    return [b"0", found(list(fields))]
 
 
 # -- random ---------------------------------------------------------------------------------------------------------
 
 
-@hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(count)")
+@hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(size)")
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns random fields of a hash; a negative count allows repetitions."""
+    count, with_values = _parse_draws(argv) if len(argv) > 2 else (1, False)
+    fields, pick = read_hash(ctx, argv[1]), ctx.changes.pick
     if len(argv) == 2:
-        fields = read_hash(ctx, argv[1])
-        if isinstance(fields, LiveFields):
-            return next(iter(fields.drawn(1, ctx.changes.pick)), None)
-        return fields.names.draw_one(ctx.changes.pick) if fields else None
-    count, with_values = parse_draws(argv, b"WITHVALUES")
-    fields = read_hash(ctx, argv[1])
-    if fields and number_of_draws(count, len(fields)) > MANY:
-        return _many_random(ctx, argv, fields, count, with_values=with_values)
-    names = fields.drawn(count, ctx.changes.pick) if fields else []
+        return next(islice(fields, pick(len(fields)), None)) if fields else None
+    if not fields:
+        return []
+    names = list(fields)
+    size = min(count, len(names)) if count >= 0 else -count
+    drawn = iter(names) if count >= len(names) else map(names.__getitem__, _drawn_positions(len(names), count, pick))
     if not with_values:
-        return names
-    pairs: list[Reply] = [[name, fields[name]] for name in names]
-    return pairs if ctx.resp3 else [word for pair in pairs for word in pair]
+        return _listed(ctx, argv, list, size, drawn)
+    pairs = ([name, fields[name]] for name in drawn)
+    if ctx.resp3:
+        return _listed(ctx, argv, list, size, pairs)
+    return _listed(ctx, argv, list, 2 * size, chain.from_iterable(pairs))
 
 
-def _many_random(ctx: Context, argv: list[bytes], fields: Fields, count: int, *, with_values: bool) -> Reply:
-    words: Iterator[Reply] = fields.draws(count, ctx.changes.pick)
-    if with_values:
-        pairs = ([name, fields[name]] for name in words)
-        words = pairs if ctx.resp3 else chain.from_iterable(pairs)
-    return in_pages(ctx, argv, list, words, PER_DRAW)
+def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:
+    """Return the number of fields to draw, and whether WITHVALUES follows it."""
+    count = parse_int(argv[2], general.NOT_AN_INTEGER)
+    if count == I64_MIN:
+        raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
+    if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
+        raise CommandError(general.SYNTAX)
+    if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
+        raise CommandError(general.OUT_OF_RANGE)
+    if count < -_MOST_DRAWS:
+        # Redis has no such limit, and builds replies regardless of memory and time.
+        raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
+    return count, len(argv) == 4
+
+
+def _drawn_positions(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
+    """Yield ``count`` (less than ``size``) distinct numbers below ``size``; if it is negative, -``count`` numbers."""
+    for _ in range(-count):
+        yield pick(size)
+    # Start of a Fisher-Yates shuffle that records only the moved positions.
+    moved: dict[int, int] = {}
+    for position in range(count):
+        drawn = position + pick(size - position)
+        yield moved.get(drawn, drawn)
+        moved[drawn] = moved.get(position, position)

@@ -82,4 +82,4 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         if replicas:
             replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
     again = [*argv[:3], b"%d:%d" % (log_offset, replication_offset)]
-    return ctx.block(again, [], timeout, type_name=b"", on_timeout=[safe, there])
+    return ctx.block(again, [], timeout, on_timeout=[safe, there])

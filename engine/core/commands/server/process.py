@@ -45,7 +45,7 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.replication.abort_shutdown()
         return OK
     if ctx.replication.delays_shutdown(frozenset(words), ctx.session):
-        return ctx.block(argv, [], 0, type_name=b"")
+        return ctx.block(argv, [], 0)
     ctx.durability.prepare_shutdown(set(words))
     ctx.host.shut_down()
     return NO_REPLY

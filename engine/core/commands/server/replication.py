@@ -93,7 +93,7 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.retry.on_timeout = count
     if not ctx.session.in_exec:
         replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
-    return ctx.block([*argv[:2], b"%d" % offset], [], timeout, type_name=b"", on_timeout=count)
+    return ctx.block([*argv[:2], b"%d" % offset], [], timeout, on_timeout=count)
 
 
 # -- as a replica -----------------------------------------------------------------------------------------------------

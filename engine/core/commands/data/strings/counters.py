@@ -1,19 +1,14 @@
-"""Strings as numbers: INCR and its variants, for 64-bit integers and for floating-point numbers.
-
-The log receives the result of INCRBYFLOAT, so that a replay does not repeat the addition.
-"""
+"""Strings as 64-bit integers: INCR and its variants."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.strings.values import checked, set_string, string_at
+from engine.core.commands.data.strings.values import checked, set_string
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, parse_int
 from engine.core.protocol.replies import CommandError, Reply
-from engine.text import longdouble
-from engine.text.messages import data, general
+from engine.text.messages import data
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -57,36 +52,3 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
     if by == I64_MIN:
         raise CommandError(data.DECREMENT_OVERFLOW)
     return _increment(ctx, argv[1], -by)
-
-
-def sum_of_floats(first: Fraction | None, second: Fraction | None, error: bytes) -> Fraction:
-    """Return the rounded sum. Raise ``error`` if an argument is None, and another error if the sum is not finite."""
-    if first is None or second is None:
-        raise CommandError(error)
-    result = longdouble.rounded(first + second)
-    if not longdouble.fits(result):
-        raise CommandError(data.NOT_FINITE)
-    return result
-
-
-@string_command("incrbyfloat key increment", "write denyoom fast", access="RW access update", since="2.6.0")
-def incrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Increments the floating-point number at a key."""
-    key = argv[1]
-    value = string_at(ctx, key)
-    infinite = False
-    numbers = []
-    for word in (b"0" if value is None else bytes(value), argv[2]):
-        try:
-            numbers.append(longdouble.parse(word))
-        except longdouble.InfiniteError:
-            infinite = True
-            continue
-        if numbers[-1] is None:
-            raise CommandError(general.NOT_A_FLOAT)
-    if infinite:
-        raise CommandError(data.NOT_FINITE)
-    result = longdouble.text(sum_of_floats(numbers[0], numbers[1], general.NOT_A_FLOAT))
-    set_string(ctx, key, result, b"incrbyfloat", keep_ttl=True)
-    ctx.effect(b"SET", key, result, b"KEEPTTL")
-    return result

@@ -1,6 +1,6 @@
 """Whole strings: SET, GET and their variants.
 
-A string is bytes, or a bytearray after APPEND or SETRANGE has changed it in place (the ``raw`` encoding in Redis).
+A string is bytes, or a bytearray after APPEND has changed it in place (the ``raw`` encoding in Redis).
 
 If the result of a command depends on the clock or on floating-point arithmetic, the log receives that result instead of
 the command.
@@ -8,13 +8,12 @@ the command.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key, positive_deadline
+from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key
 from engine.core.commands.data.strings.digests import CONDITIONS, is_met
 from engine.core.commands.families import string_command
-from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.core.table.registry import ALL_KEYS, Keys
 from engine.text.messages import general
@@ -129,22 +128,6 @@ def setnx(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-def _set_expiring(ctx: Context, argv: list[bytes], *, seconds: bool) -> Reply:
-    deadline = positive_deadline(ctx, argv[0].lower(), parse_int(argv[2]), seconds=seconds, absolute=False)
-    _set_until(ctx, argv[1], argv[3], deadline)
-    return OK
-
-
-for _name, _unit, _since in (("setex", "seconds", "2.0.0"), ("psetex", "milliseconds", "2.6.0")):
-    string_command(
-        f"{_name} key {_unit} value",
-        "write denyoom",
-        access="OW update",
-        since=_since,
-        summary=f"Sets a string that expires after a number of {_unit}.",
-    )(partial(_set_expiring, seconds=_unit == "seconds"))
-
-
 @string_command("getset key value", "write denyoom fast", access="RW access update")
 def getset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets a string and returns the previous one."""
@@ -163,33 +146,13 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
-    _set_pairs(ctx, argv)
-    return OK
-
-
-@string_command(
-    "msetnx key value [key value ...]",
-    "write denyoom",
-    keys=_PAIRS,
-    access="OW insert",
-    since="1.0.1",
-    complexity="O(keys)",
-)
-def msetnx(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets several strings at once, unless one of the keys exists."""
-    return int(_set_pairs(ctx, argv, only_new=True))
-
-
-def _set_pairs(ctx: Context, argv: list[bytes], *, only_new: bool = False) -> bool:
     if len(argv) % 2 == 0:
         raise CommandError(general.wrong_arity(argv[0].lower()))
-    if only_new and any(ctx.db.get(key) is not None for key in argv[1::2]):
-        return False
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         set_string(ctx, key, value)
     if ctx.changes.recording:
         ctx.effect(b"MSET", *argv[1:])
-    return True
+    return OK
 
 
 # -- GET and its variants --------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     def has_news(key: bytes, stream: Stream) -> bool:
         return stream.last_id > behind.get(key, -1)
 
-    return ctx.block(argv, read.keys, read.block, type_name=b"stream", has_news=has_news)
+    return ctx.block(argv, read.keys, read.block, has_news=has_news)
 
 
 # -- XREADGROUP -------------------------------------------------------------------------------------------------------
@@ -194,7 +194,6 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
         argv,
         read.keys,
         read.block,
-        type_name=b"stream",
         on_delete=True,
         wake_at=wake_at,
         has_news=has_news if read.claim is None else None,
