@@ -35,9 +35,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pystreams.errors import Status, fail
-from pystreams.jobs.flags import combined
 from pystreams.jobs.flights import check, data, report
-from pystreams.jobs.job import job
+from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
 from pystreams.streams.groups import group_states as of_groups
 from streamclient import reply_maps
@@ -110,13 +109,14 @@ def late_departures(departures: DataFrame) -> DataFrame:
 
 def read_stream(job: Run, group: str) -> DataFrame:
     """Return the departures as a streaming DataFrame that the consumer group reads from the stream's start."""
-    reader = job.read(stream=FLIGHTS, group=group, startingOffsets="earliest")
-    return reader.schema(FLIGHT_SCHEMA).load()  # type: ignore[no-any-return]
+    options = job.read_options(group=group, startingOffsets="earliest")
+    return job.spark.readStream.format("pystreams").options(**options).schema(FLIGHT_SCHEMA).load(FLIGHTS)
 
 
 def read_batch(job: Run, stream: str, schema: str) -> DataFrame:
     """Return the current entries of a stream, or none if it does not exist yet."""
-    return job.read_batch(failOnMissingStream="false").schema(schema).load(stream)  # type: ignore[no-any-return]
+    options = job.read_options(failOnMissingStream="false")
+    return job.spark.read.format("pystreams").options(**options).schema(schema).load(stream)
 
 
 def write_batch(job: Run, stream: str, rows: pa.Table) -> None:
@@ -217,10 +217,8 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
 
 
 def replay(job: Run, flights: pa.Table, start: float) -> None:
-    """Write the departures in chunks, and report the progress of the queries. Return early if the job should stop."""
+    """Write the departures in chunks, and report the progress of the queries."""
     for offset in range(0, flights.num_rows, REPLAY_CHUNK):
-        if job.stop.requested.is_set():
-            return
         write_batch(job, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
         counted = sum(int(figures["scheduled"] or 0) for figures in stored_statistics(job).values())
         now = lengths(job)
@@ -323,24 +321,21 @@ def verdict(wrong: list[str]) -> int:
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
-    """Yield the directory of the checkpoints: --checkpoint, or a temporary directory.
-
-    Raises LEFTOVERS if another run left keys.
+    """Yield the directory of the checkpoints: --checkpoint, or a temporary directory for a run on a server without the
+    keys of another run. Raises LEFTOVERS.
     """
-    given = job.checkpoint
-    continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
+    if job.checkpoint is not None:
+        yield job.checkpoint
+        return
     pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)
     keys = [FLIGHTS, WEATHER, ALERTS, *(STATISTICS_KEY.format(airport=a, visibility=b) for a, b in pairs)]
     with job.connection() as connection:
         there = connection.commands([("EXISTS", key) for key in keys])
     leftovers = [key for key, found in zip(keys, there, strict=True) if found]
-    if leftovers and not continued:
+    if leftovers:
         fail("LEFTOVERS", names=shlex.join(leftovers), address=job.address())
-    if given is not None:
-        yield given
-    else:
-        with tempfile.TemporaryDirectory(prefix="flight-delays-") as directory:
-            yield directory
+    with tempfile.TemporaryDirectory(prefix="flight-delays-") as directory:
+        yield directory
 
 
 @job(
@@ -349,6 +344,7 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
         "flight_delays                                  # on an embedded engine",
         "flight_delays --url redis://localhost:6379 --checkpoint checkpoints/flights",
     ),
+    embedded=True,
 )
 @combined(
     click.option(
@@ -360,9 +356,6 @@ def flight_delays(job: Run, limit: int | None) -> None:
     """Stream New York's departures of 2013, compute statistics of delays, and check every figure against pandas."""
     with checkpoint_directory(job) as checkpoint:
         outcome = run(job, checkpoint, limit)
-    if job.stop.requested.is_set():
-        job.say("stopped; run again with the same --checkpoint to continue")
-        return
     show(outcome)
     if verdict(problems(outcome, limit)):
         click.get_current_context().exit(Status.FAILED)

@@ -19,15 +19,14 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from pystreams.jobs.flags import Reading, combined, interval, query_flags
-from pystreams.jobs.job import job
+from pystreams.jobs.job import Decorator, Duration, combined, job, query_flags
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, to_flag, work_of
 
 
-def _side(name: str, position: str) -> tuple[Any, ...]:
+def _side(name: str, position: str) -> Decorator:
     """Return the options of one of the two streams."""
-    return (
+    return combined(
         click.option(f"--{name}", required=True, metavar="NAME", help=f"{position.capitalize()} stream."),
         click.option(f"--{name}-schema", required=True, metavar="DDL", help=f"Columns of the {position} stream."),
         click.option(
@@ -51,8 +50,8 @@ def _side(name: str, position: str) -> tuple[Any, ...]:
 )
 @combined(
     to_flag,
-    *_side("left", "first"),
-    *_side("right", "second"),
+    _side("left", "first"),
+    _side("right", "second"),
     click.option(
         "--on",
         "keys",
@@ -61,9 +60,13 @@ def _side(name: str, position: str) -> tuple[Any, ...]:
         metavar="COLUMN",
         help="Column that must be equal in both streams. Repeatable.",
     ),
-    click.option("--within", required=True, metavar="DURATION", help="Maximum difference between the two event times."),
+    click.option("--within", type=Duration(), required=True, help="Maximum difference between the two event times."),
     click.option(
-        "--watermark", default="10m", show_default=True, metavar="DURATION", help="Maximum lateness of an entry."
+        "--watermark",
+        type=Duration(),
+        default="10m",
+        show_default=True,
+        help="Maximum lateness of an entry.",
     ),
     click.option(
         "--kind",
@@ -97,31 +100,24 @@ def join(
     within: str,
     watermark: str,
     kind: str,
-    group: str | None,
-    start: str,
-    max_entries: int | None,
+    **reading: Any,
 ) -> None:
     """Join entries of two streams that have equal keys and close event times."""
 
     def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
         """Return the entries of a stream, with the prefix in front of each column name."""
         # idleWaitMs is short, because a source that waits for new entries delays the other source.
-        rows = run.stream_of(
-            Reading((stream,), None, group, start, max_entries, schema), own_columns=True, idleWaitMs=10
-        )
-        rows = rows.withWatermark(time_column, interval(watermark, "--watermark"))
+        rows = run.read_stream(streams=(stream,), pattern=None, schema=schema, idleWaitMs=10, **reading)
+        rows = rows.withWatermark(time_column, watermark)
         return rows.select(*(F.col(f"`{name}`").alias(f"{prefix}{name}") for name in rows.columns))
 
     first, second = side(left, left_schema, left_time, "left_"), side(right, right_schema, right_time, "right_")
-    apart = interval(within, "--within")
-    close = F.expr(
-        f"`right_{right_time}` BETWEEN `left_{left_time}` - INTERVAL {apart} AND `left_{left_time}` + INTERVAL {apart}"
-    )
+    at, limit = f"`left_{left_time}`", f"INTERVAL {within}"
+    close = F.expr(f"`right_{right_time}` BETWEEN {at} - {limit} AND {at} + {limit}")
     equal = (F.col(f"`left_{key}`") == F.col(f"`right_{key}`") for key in keys)
-    joined = first.join(
-        second, functools.reduce(operator.and_, equal, close), "inner" if kind == "inner" else "left_outer"
-    )
-    run.follow(_named(joined, keys), work_of(run, target), fixed={"on": keys, "within": within, "kind": kind})
+    how = "inner" if kind == "inner" else "left_outer"
+    joined = first.join(second, functools.reduce(operator.and_, equal, close), how)
+    run.follow(_named(joined, keys).writeStream.foreachBatch(work_of(run, target)))
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:

@@ -10,15 +10,15 @@ until the next run.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import click
 
-from pystreams.jobs.flags import Rate, combined
-from pystreams.jobs.job import job
+from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
 from pystreams.streams import dead_letters, inventory, paged_calls
-from pystreams.streams.dead_letters import Letter, Which
+from pystreams.streams.dead_letters import Which
 from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, times
 from streamwire.stream_id import StreamId
@@ -42,7 +42,7 @@ _CHUNK = 500  # maximum number of dead letters that are put back together
     click.option("--older-than", "age", metavar="DURATION", help="Minimum age of the dead letters, such as 1h."),
     click.option("--to", "target", metavar="NAME", help="Target stream, instead of the original streams."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first."),
-    click.option("--rate", type=Rate(), metavar="N", help="Maximum number of dead letters per second."),
+    click.option("--rate", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters per second."),
     click.option("--dry-run", is_flag=True, help="Show the dead letters that would be put back, without changes."),
 )
 def redrive(
@@ -53,47 +53,42 @@ def redrive(
     age: str | None,
     target: str | None,
     limit: int | None,
-    rate: float | None,
+    rate: int | None,
     dry_run: bool,
 ) -> None:
     """Put dead letters back into their original streams, or into the stream --to."""
     name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
-    counts: Counter[tuple[str, str]] = Counter()
-    size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
+    counts: Counter[str] = Counter()
     with run.connection() as connection:
-        whole = inventory.need(connection, name)
-        before = (
-            None
-            if age is None
-            else StreamId(max(0, paged_calls.now_ms(connection) - times.duration(age, "--older-than")), 0)
-        )
+        end = inventory.need(connection, name).generated
+        before = None
+        if age is not None:
+            before = StreamId(max(0, paged_calls.now_ms(connection) - times.duration(age, "--older-than")), 0)
         which = Which((), _bytes(origin), _bytes(reason), before)
-        for page in dead_letters.find(connection, name, which, whole.generated):
-            for letters in pages(page, size):
-                letters = letters if limit is None else letters[: limit - counts.total()]
-                if dry_run:
-                    letters = [letter for letter in letters if letter.words]
-                else:
-                    letters = dead_letters.put_back(connection, name, letters, to, keep=False)
-                counts.update(_kind(letter, to) for letter in letters)
-                if limit is not None and counts.total() >= limit:
-                    break
-                if run.stop.requested.wait(0 if rate is None or dry_run else len(letters) / rate):
-                    break
+        found = (
+            letters
+            for page in dead_letters.find(connection, name, which, end)
+            for letters in pages(page, min(_CHUNK, rate or _CHUNK))
+        )
+        for letters in found:
+            some = letters[: None if limit is None else limit - counts.total()]
+            if dry_run:
+                some = [letter for letter in some if letter.words]
             else:
-                continue
-            break
-    for (destination, why), count in counts.most_common():
-        run.say(f"{numbers.things(count, 'letter')} {'would go' if dry_run else 'went'} to {destination}: {why}")
+                some = dead_letters.put_back(connection, name, some, to, keep=False)
+            for letter in some:
+                counts[f"{names.shown(letter.stream if to is None else to)}: {names.shown(letter.reason)}"] += 1
+            if limit is not None and counts.total() >= limit:
+                break
+            if rate is not None and not dry_run:
+                time.sleep(len(some) / rate)
+    for destination, count in counts.most_common():
+        run.say(f"{numbers.things(count, 'letter')} {'would go' if dry_run else 'went'} to {destination}")
     run.say(f"{'would put back' if dry_run else 'put back'}: {numbers.things(counts.total(), 'letter')}")
 
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else names.from_shell(text)
-
-
-def _kind(letter: Letter, to: bytes | None) -> tuple[str, str]:
-    return names.shown(letter.stream if to is None else to), names.shown(letter.reason)
 
 
 if __name__ == "__main__":

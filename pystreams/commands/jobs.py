@@ -9,14 +9,12 @@ import ast
 import importlib.util
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
-from pystreams.commands import submission
 from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
 from pystreams.connect import profiles
 from pystreams.connect.target import Wanted, settings
@@ -107,20 +105,17 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
     try:
         script = str(_script(name))
         server, secrets = _server(wanted_of(ctx))
-        further = shlex.split(submit)
-        asks = bool({"-h", "--help"} & set(words))
-        if asks and importlib.util.find_spec("pyspark") is not None:  # Python shows the help without starting Spark
-            command = [sys.executable, script]
+        if {"-h", "--help"} & set(words) and importlib.util.find_spec("pyspark") is not None:
+            command = [sys.executable, script]  # Python shows the help without starting Spark
         else:
-            command = [submission.spark_submit(), *_quiet(submit), *further, script]
-            named = {name: secrets[variable] for name, variable in _SECRETS.items() if variable in secrets}
-            secrets |= submission.java_home(os.environ)
-            if not asks:
-                submission.check_server(name, further, [*server, *words], named)
+            command = [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
     except PystreamsError as failure:
         Output().failed(failure)
         ctx.exit(status_of(failure))
-    _replace([*command, *server, *words], secrets)
+    ours = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    sys.stdout.flush()
+    # The program replaces this process, so that it receives signals and sets the exit status.
+    os.execve(command[0], [*command, *server, *words], {**ours, **os.environ, **secrets})  # noqa: S606 - no shell is wanted
 
 
 def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
@@ -140,6 +135,15 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
     return flags, {_SECRETS[name]: value for name, value in secrets.items()}
 
 
+def _spark_submit() -> str:
+    """Return the path of spark-submit: next to this Python, in SPARK_HOME, or on PATH. Raises NO_SPARK_SUBMIT."""
+    directories = [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
+    if os.environ.get("SPARK_HOME"):
+        directories.insert(1, Path(os.environ["SPARK_HOME"]) / "bin")
+    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, directories)))
+    return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
+
+
 def _quiet(submit: str) -> list[str]:
     """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output.
 
@@ -148,16 +152,6 @@ def _quiet(submit: str) -> list[str]:
     """
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
-
-
-def _replace(command: list[str], secrets: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the program, which then receives signals and sets the exit status. `secrets` are added
-    to its environment.
-    """
-    ours = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    environment = {**ours, **os.environ, **secrets}
-    sys.stdout.flush()
-    os.execve(command[0], command, environment)  # noqa: S606 - no shell is wanted
 
 
 VERBS = (verb_group("jobs", "Run the jobs that come with pystreams, and find their scripts.", ls, run, path),)

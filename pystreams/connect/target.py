@@ -22,8 +22,6 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 
 LOCAL = "redis://127.0.0.1:6379"
-#: Jobs with data of their own, which use the embedded engine if no server is given.
-EMBEDDED_JOBS = ("flight_delays",)
 _FIRST_MS = 2500  # time for which the first connection is tried
 _RETRY = "retrytimeoutms"
 

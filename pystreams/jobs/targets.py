@@ -1,4 +1,4 @@
-"""Destinations of rows: `--to stream:NAME`, `parquet:URI` or `console`."""
+"""Destinations of a query's batches: `--to stream:NAME`, `parquet:URI` or `console`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
 from pystreams.errors import fail
-from pystreams.jobs.parquet import Parquet, check_directory
 from pystreams.jobs.run import Run, Work
 
 _SHOWN = 1000  # maximum number of rows of a batch on the console
@@ -26,27 +25,26 @@ class Target:
 
 
 class TargetType(click.ParamType[Target]):
-    """Type of the flag --to."""
+    """Type of the flag --to, with the kinds of targets of a job."""
 
-    name = "stream:NAME|parquet:URI|console"
+    def __init__(self, *kinds: str) -> None:
+        self._kinds = kinds
+        forms = {"stream": "stream:NAME", "parquet": "parquet:URI", "console": "console"}
+        self.name = "|".join(forms[kind] for kind in kinds)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
-        del ctx
+        del param, ctx
         if isinstance(value, Target):
             return value
         kind, _, name = str(value).partition(":")
-        if value == "console":
-            return Target("console")
-        if kind == "stream" and name:
-            return Target("stream", name)
-        if kind == "parquet" and name:
-            check_directory(name)
-            return Target("parquet", name.rstrip("/"))
-        flag = param.opts[0] if param is not None else "--to"
-        return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")
+        if kind not in self._kinds or (kind == "console") == bool(name):
+            fail("INVALID_VALUE", name="--to", value=value, expected=f"it must be {self.name.replace('|', ' or ')}")
+        return Target(kind, name.rstrip("/") if kind == "parquet" else name)  # type: ignore[arg-type]
 
 
-to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Destination of the rows.")
+to_flag = click.option(
+    "--to", "target", type=TargetType("stream", "parquet", "console"), required=True, help="Destination of the rows."
+)
 
 
 def work_of(run: Run, target: Target) -> Work:
@@ -56,20 +54,28 @@ def work_of(run: Run, target: Target) -> Work:
     """
     if target.kind == "console":
         return lambda rows, _number: rows.show(_SHOWN, truncate=False)
-    if target.kind == "stream":
-        return lambda rows, _number: run.write(flat(rows), stream=target.name)
-    files: list[Parquet] = []
-
-    def add(rows: DataFrame, number: int) -> None:
-        if not files:
-            files.append(Parquet(run.spark, run.files, target.name, run.query_id()))
-        files[0].add(flat(rows), number)
-
-    return add
+    if target.kind == "parquet":
+        return lambda rows, number: write_files(run, rows, number, target.name)
+    return lambda rows, _number: run.write(_flat(rows), stream=target.name)
 
 
-def flat(rows: DataFrame) -> DataFrame:
-    """Return the rows without structs: `window` becomes `window_start` and `window_end`."""
+def write_files(run: Run, rows: DataFrame, number: int, directory: str, *partitions: str) -> None:
+    """Write a batch to Parquet files in directories of its own: DIRECTORY/batch=<query>-<number>/.
+
+    A repeated batch replaces these directories, so that each row is stored once. `partitions`: columns whose values
+    become directories above.
+    """
+    query = str(run.spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
+    whole = rows.select("*", F.lit(f"{query[:8]}-{number:010d}").alias("batch"))
+    whole.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*partitions, "batch").parquet(
+        directory
+    )
+
+
+def _flat(rows: DataFrame) -> DataFrame:
+    """Return the rows as entries: `window` becomes `window_start` and `window_end`, and the ID and stream of a source
+    entry become `source_id` and `source_stream`, since they do not determine those of the new entry.
+    """
     columns = []
     for field in rows.schema.fields:
         if isinstance(field.dataType, StructType):
@@ -78,5 +84,9 @@ def flat(rows: DataFrame) -> DataFrame:
                 for inner in field.dataType.fieldNames()
             ]
         else:
-            columns.append(F.col(f"`{field.name}`"))
+            columns.append(
+                F.col(f"`{field.name}`").alias(
+                    {"_id": "source_id", "_stream": "source_stream"}.get(field.name, field.name)
+                )
+            )
     return rows.select(*columns)

@@ -134,6 +134,21 @@ def server(given: Mapping[str, str]) -> Address | Embedded:
     return ConnectOptions(**connect).server()
 
 
+def for_connections(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a connection among the given options."""
+    return {name: text for name, text in given.items() if name in _CONNECT}
+
+
+def for_reads(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that reads have among the given options."""
+    return {name: text for name, text in given.items() if name in _READ}
+
+
+def for_writes(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that writes have among the given options."""
+    return {name: text for name, text in given.items() if name in _WRITE}
+
+
 def check_names(given: Iterable[str]) -> None:
     """Raise UNKNOWN_OPTION for a name that is an option of neither reads nor writes."""
     for name in given:

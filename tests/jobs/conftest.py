@@ -97,7 +97,7 @@ def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
 def archived(directory: Path) -> list[tuple[str, dict[str, str]]]:
     """Return ID and fields of an archive's rows in the order of IDs, read without Spark."""
     found = []
-    for file in directory.glob("day=*/*.parquet"):
+    for file in directory.glob("day=*/batch=*/*.parquet"):
         table = pq.read_table(file, partitioning=None)
         found += [
             (entry, dict(fields))

@@ -74,7 +74,7 @@ def test_jobs_work_over_tls(site: Site, capsys: pytest.CaptureFixture[str]) -> N
     assert lag.main(site.words, standalone_mode=False) == 1
     assert lag.main([*site.words[:4], "--option", "retryTimeoutMs=0"], standalone_mode=False) == 5
     found = capsys.readouterr()
-    assert "ok       dead  g  lag 0, pending 0" in found.out
+    assert "stream=dead group=g lag=0" in found.out
     assert "UnicodeError: the file is not UTF-8" in found.err
     assert "tls.certFile and tls.keyFile" in found.err
     assert SECRET not in found.out + found.err

@@ -16,6 +16,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "origin string, time_hour timestamp, dep_delay int, flight int"
 
 
+def figures(window: str) -> str:
+    """Return a query for the number of departures and the sum of their delays, by window and airport."""
+    return (
+        f"SELECT window(time_hour, '{window}') AS window, origin, count(*) AS n, sum(dep_delay) AS minutes "
+        "FROM events GROUP BY 1, 2"
+    )
+
+
 def load(jobs: Jobs, stream: str, table: pa.Table) -> None:
     """Add the rows of a table to a stream, one entry per row."""
     pipeline = jobs.client.pipeline(transaction=False)
@@ -38,9 +46,8 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
     """
     table = departures.table
     words = [
-        "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--window", "3h", "--watermark", "1h",
-        "--by", "origin", "--agg", "count(*) as n", "--agg", "sum(dep_delay) as minutes", "--to", "stream:figures",
-        "--checkpoint", jobs.path("checkpoint"),
+        "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
+        "--sql", figures("3 hours"), "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"),
     ]  # fmt: skip
     half = 500 if FULL else 0
     if half:
@@ -68,8 +75,9 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
 def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: Departures) -> None:
     load(jobs, "flights", departures.table)
     jobs.run(
-        aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--where", "dep_delay > 60",
-        "--to", "stream:alerts", "--checkpoint", jobs.path("checkpoint"), "--group", "alerts",
+        aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--to", "stream:alerts",
+        "--sql", "SELECT * FROM events WHERE dep_delay > 60", "--checkpoint", jobs.path("checkpoint"),
+        "--group", "alerts",
     )  # fmt: skip
     late = frame(departures.table).query("dep_delay > 60")
     assert [int(row["flight"]) for row in jobs.rows("alerts")] == [int(flight) for flight in late["flight"]]

@@ -24,7 +24,7 @@ from pystreams.jobs.job import Job
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, Departures, Jobs, archived
 from tests.jobs.processes import submitted
-from tests.jobs.test_figures import SCHEMA, frame, load
+from tests.jobs.test_figures import SCHEMA, figures, frame, load
 from tests.servers import topologies
 from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
@@ -61,7 +61,8 @@ def test_ingest(jobs: Jobs, departures: Departures) -> None:
         table = departures.table.slice(number * rows, rows).to_pandas()
         table.to_csv(landing / f"{number:02}.csv", index=False)
     killed(
-        jobs, ingest, "--from", landing, "--format", "csv", "--stream", "flights", "--max-files", 1,
+        jobs, ingest, "--from", landing, "--format", "csv", "--stream", "flights",
+        "--file-option", "maxFilesPerTrigger=1",
         "--checkpoint", jobs.path("checkpoint"),
     )  # fmt: skip
     found = Counter(frozenset(row.items()) for row in jobs.rows("flights"))
@@ -69,21 +70,11 @@ def test_ingest(jobs: Jobs, departures: Departures) -> None:
 
 
 @on("engine")
-def test_archive_with_trimming_and_merging(jobs: Jobs, departures: Departures) -> None:
+def test_archive_with_trimming(jobs: Jobs, departures: Departures) -> None:
     """`archive` moves each entry to the archive once, in order, and `replay` adds each entry once."""
     load(jobs, "flights", departures.table)
     written = jobs.entries("flights")
-    words = [
-        "--stream",
-        "flights",
-        "--to",
-        jobs.path("archive"),
-        "--trim-behind",
-        "--max-entries",
-        1000,
-        "--compact",
-        3,
-    ]
+    words = ["--stream", "flights", "--to", jobs.path("archive"), "--trim-behind", "--max-entries", 1000]
     killed(jobs, archive, *words)
     assert archived(jobs.path("archive")) == written
     assert jobs.client.xlen("flights") == 0
@@ -99,9 +90,9 @@ def test_archive_with_trimming_and_merging(jobs: Jobs, departures: Departures) -
 def test_aggregate(jobs: Jobs, departures: Departures) -> None:
     load(jobs, "flights", departures.table)
     killed(
-        jobs, aggregate, "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--window", "1h",
-        "--watermark", "1h", "--by", "origin", "--agg", "count(*) as n", "--agg", "sum(dep_delay) as minutes",
-        "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"), "--max-entries", 2000,
+        jobs, aggregate, "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
+        "--sql", figures("1 hour"), "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"),
+        "--max-entries", 2000,
     )  # fmt: skip
     rows = frame(departures.table)
     whole = rows[rows["time_hour"] + pd.Timedelta(hours=1) <= rows["time_hour"].max() - pd.Timedelta(hours=1)]

@@ -7,12 +7,12 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-import click
 import pytest
 import redis
 from aggregate import aggregate
 from archive import archive
 from ingest import ingest
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from replay import replay
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @long_only
 @on("engine")
 def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departures) -> None:
-    """`ingest` reads a growing directory, `archive` trims and merges, and `replay`, run twice, restores each entry
+    """`ingest` reads a growing directory, `archive` trims, and `replay`, run twice, restores each entry
     once.
     """
     landing, checkpoint = jobs.path("landing"), jobs.path("checkpoint")
@@ -41,12 +41,11 @@ def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departur
     written = jobs.entries("flights")
 
     directory = jobs.path("archive")
-    words = ["--stream", "flights", "--to", directory, "--trim-behind", "--compact", 2, "--max-entries", ROWS // 3]
+    words = ["--stream", "flights", "--to", directory, "--trim-behind", "--max-entries", ROWS // 3]
     assert f"done: {ROWS:,} rows in 3 batches" in jobs.run(archive, *words)
     assert "behind" in jobs.output
     assert archived(directory) == written
     assert jobs.client.xlen("flights") == 0
-    assert len(list(directory.glob("day=*/*-b*.parquet"))) <= 2 * len(list(directory.glob("day=*")))
     jobs.client.delete("flights")
 
     words = ["--from", directory, "--checkpoint", jobs.path("replay"), "--max-entries", ROWS // 2]
@@ -62,8 +61,8 @@ def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departur
 def test_rows_with_equal_keys_are_in_one_partition_in_order(jobs: Jobs, departures: Departures) -> None:
     """Rows with equal keys are in one partition, in order, and `--retention` removes no recent entry."""
     jobs.run(
-        ingest, "--from", departures.files[0], "--format", "csv", "--stream", "by", "--partitions", 3,
-        "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
+        ingest, "--from", departures.files[0].with_suffix(".c*"), "--format", "csv", "--stream", "by",
+        "--partitions", 3, "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
     )  # fmt: skip
     parts = [jobs.rows(f"by:{{{number}}}") for number in range(3)]
     carriers = [{row["carrier"] for row in part} for part in parts]
@@ -107,7 +106,7 @@ def test_columns_with_reserved_names(jobs: Jobs) -> None:
     jobs.run(ingest, "--from", pattern, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
     assert jobs.rows("s") == [{"_metadata": "a", "_row": "b", "n": "1"}, {"_metadata": "c", "_row": "d", "n": "2"}]
     words = ["--stream", "s", "--to", jobs.path("days"), "--schema", "n int, Day string"]
-    with pytest.raises(click.UsageError, match="The archive uses the column 'day' itself"):
+    with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
         jobs.run(archive, *words)
     directory = jobs.path("a b%20ü#c")
     jobs.run(archive, "--stream", "s", "--to", directory, "--trim-behind")
@@ -122,27 +121,20 @@ def test_columns_with_reserved_names(jobs: Jobs) -> None:
 @long_only
 @on("redis")
 def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) -> None:
-    """`ingest` fails on empty and incomplete files without adding rows, and reads them when they are complete.
-
-    A checkpoint of another job is rejected.
-    """
+    """`ingest` fails on empty and incomplete files without adding rows, and reads them when they are complete."""
     landing = jobs.path("landing")
     landing.mkdir()
     (landing / "1.csv").write_text("")
     words = ["--from", landing, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint")]
-    assert f"error: [NO_COLUMNS] The columns of {landing} are unknown" in jobs.run(ingest, *words, status=2)
+    with pytest.raises(PySparkException):
+        jobs.run(ingest, *words)
     (landing / "1.csv").write_text("k,n\na,1\nb")
-    output = jobs.run(ingest, *words, status=1)
-    assert ("landing/1.csv" in output, "\ncause: [MALFORMED_CSV_RECORD] Malformed CSV record: b" in output) == (
-        True,
-        True,
-    )
+    with pytest.raises(PySparkException, match="MALFORMED_CSV_RECORD"):
+        jobs.run(ingest, *words)
     assert jobs.client.exists("s") == 0
     (landing / "1.csv").write_text("k,n\na,1\nb,2\n")
     jobs.run(ingest, *words)
     assert jobs.rows("s") == [{"k": "a", "n": "1"}, {"k": "b", "n": "2"}]
-    output = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
-    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest, not to the job archive." in output
 
 
 @long_only
@@ -150,7 +142,7 @@ def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) ->
 def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark: SparkSession) -> None:
     """A job in a thread uses the running Spark session and does not stop it."""
     jobs.client.xadd("s", {"n": 1})
-    words = ["--stream", "s", "--where", "n > 0", "--schema", "n int", "--to", "stream:alerts"]
+    words = ["--stream", "s", "--sql", "SELECT n FROM events", "--schema", "n int", "--to", "stream:alerts"]
     with ThreadPoolExecutor(1) as pool:
         output = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
     assert "done: 1 row in 1 batch" in output

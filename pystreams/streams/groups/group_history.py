@@ -5,10 +5,16 @@ About a dozen samples per group are kept, from a little more than a minute. A gr
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
+from pystreams.streams import paged_calls
+from pystreams.streams.groups import group_states
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
+from streamclient.connection import Connection
+from streamclient.streams.lag import Budget
 
 _APART_MS = 5_000  # minimum time between stored samples; a sample that follows sooner is judged, but not stored
 _FORGET_MS = 10 * LIMIT_MS  # age of a group's last sample after which the group is dropped
@@ -32,6 +38,43 @@ class History:
         while len(samples) > 1 and now.at - samples[1].at >= LIMIT_MS:
             samples.popleft()
         return status
+
+    def sample(
+        self,
+        connection: Connection,
+        streams: Iterable[bytes],
+        name: bytes | None = None,
+        *,
+        limit: int = 0,
+        budget: Budget | None = None,
+        forbidden: set[bytes] | None = None,
+        advance: Callable[[int], object] = lambda _count: None,
+    ) -> tuple[list[tuple[Group, Status]], bool]:
+        """Return the groups of these streams with their statuses, by stream and name, and whether there are more.
+
+        `name`: only groups of this name. `limit`: maximum number of groups; 0 for all. `budget`, `forbidden`: see
+        `group_states.groups`. `advance` is called for each group. A full sample drops groups that no longer exist, so
+        that a group created again has no history.
+        """
+        now = paged_calls.now_ms(connection)
+
+        def wanted() -> Iterator[Group]:
+            for each in group_states.groups(
+                connection, streams, now, details=name is None, budget=budget, forbidden=forbidden
+            ):
+                if name is None or each.name == name:
+                    advance(1)
+                    yield each
+
+        found = list(itertools.islice(wanted(), limit + 1) if limit else wanted())
+        more = bool(limit) and len(found) > limit
+        if name is not None:
+            found = group_states.detailed(connection, found)
+        found.sort(key=lambda each: (each.stream.name, each.name))
+        if not more:
+            kept = {(each.stream.name, each.name) for each in found}
+            self._samples = {key: samples for key, samples in self._samples.items() if key in kept}
+        return [(each, self.judge(each)) for each in (found[:limit] if limit else found)], more
 
     def sweep(self, now: int) -> None:
         """Drop the groups without a recent sample. `now`: milliseconds since 1970."""

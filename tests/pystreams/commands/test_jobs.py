@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.commands import jobs, submission
 from pystreams.commands.root import cli
 from pystreams.errors import Status
 from tests import ROOT
-from tests.servers import Running
 
 NAMES = ["aggregate", "archive", "flight_delays", "ingest", "join", "lag", "redrive", "replay"]
 
@@ -48,11 +46,10 @@ def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
     words = ["lag", "--json", "--url", "redis://u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
-    cluster = "--deploy-mode cluster "  # in cluster mode the server is not checked
     for submitted, configured, first in (
-        (cluster + "--master 'local[2]'", {}, [*quiet, *cluster.split(), "--master", "local[2]"]),
-        (cluster + level, {}, (cluster + level).split()),
-        (cluster, {"SPARK_CONF_DIR": "/conf"}, cluster.split()),
+        ("--master 'local[2]'", {}, [*quiet, "--master", "local[2]"]),
+        (level, {}, level.split()),
+        ("", {"SPARK_CONF_DIR": "/conf"}, []),
     ):
         result = subprocess.run(
             [sys.executable, "-c", code, "jobs", "run", "--submit", submitted, *words],
@@ -77,13 +74,12 @@ def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
-    cluster = ("--submit", "--deploy-mode cluster")  # in cluster mode the server is not checked
     for words, expected in (
         (("--url", "redis://a", "--option", "tls.verify=none"), ["--url", "redis://a", "--option", "tls.verify=none"]),
         (("--profile", "far"), ["--url", "rediss://far"]),
     ):
         result = subprocess.run(
-            [sys.executable, "-c", code, *words, "jobs", "run", *cluster, "lag", "--url", "redis://b"],
+            [sys.executable, "-c", code, *words, "jobs", "run", "lag", "--url", "redis://b"],
             env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -93,77 +89,6 @@ def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
         given = result.stdout.splitlines()
         script = given.index(str(ROOT / "jobs" / "lag.py"))
         assert given[script + 1 :] == [*expected, "--url", "redis://b", secrets], result.stderr
-
-
-@pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """The command lines that would have replaced this process, in order."""
-    replaced: list[list[str]] = []
-    for name in ("PYSTREAMS_URL", "PYSTREAMS_PROFILE", "JAVA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(jobs, "_replace", lambda command, secrets: replaced.append([*command, str(dict(secrets))]))
-    return replaced
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "error"),
-    [
-        (["--url", "redis://127.0.0.1:1"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
-        (["--conf", "{conf}"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
-        ([], Status.USAGE, "[MISSING_SERVER] The job lag has no server"),
-        (["--url=rediss://127.0.0.1:1", "--option", "tls.caFile=/no/file"], Status.USAGE, "[INVALID_OPTION]"),
-    ],
-)
-def test_the_server_is_checked_before_spark_starts(
-    submitted: list[list[str]], tmp_path: Path, words: list[str], status: Status, error: str
-) -> None:
-    """A job without a reachable server fails before Spark starts."""
-    (tmp_path / "lag.toml").write_text('url = "redis://127.0.0.1:1"\n')
-    result = run("run", "lag", *(word.format(conf=tmp_path / "lag.toml") for word in words))
-    assert (result.exit_code, error in result.stderr, submitted) == (status, True, []), (
-        result.stderr,
-        result.exception,
-    )
-
-
-def test_a_job_starts_if_its_server_answers(
-    submitted: list[list[str]], engine_process: Running, tmp_path: Path
-) -> None:
-    """The server may come from the job's flag, its `--conf` file, or the global `--url`."""
-    (tmp_path / "lag.toml").write_text(f'[options]\nurl = "{engine_process.url}"\n')
-    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
-    assert run("run", "lag", "--conf", str(tmp_path / "lag.toml")).exit_code == 0
-    assert CliRunner().invoke(cli, ["--url", engine_process.url, "jobs", "run", "lag"]).exit_code == 0
-    assert len(submitted) == 3
-    assert submitted[2][-3:-1] == ["--url", engine_process.url]
-
-
-def test_java_is_found_where_it_is_installed(
-    submitted: list[list[str]], engine_process: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The oldest installed Java release that Spark supports is used. Without one, the error says
-    how to install Java.
-    """
-    for name, release in (("a", "11.0.2"), ("b", "21.0.1"), ("c", "17.0.15")):
-        home = tmp_path / name
-        (home / "bin").mkdir(parents=True)
-        (home / "bin" / "java").touch()
-        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{release}"\n')
-    monkeypatch.setattr(submission, "_HOMES", (f"{tmp_path}/[abc]",))
-    monkeypatch.setattr(submission, "spark_submit", lambda: "spark-submit")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
-    assert submitted[0][-1] == str({"JAVA_HOME": str(tmp_path / "c")})
-    monkeypatch.setattr(submission, "_HOMES", (f"{tmp_path}/[a]",))
-    missing = run("run", "lag", "--url", engine_process.url)
-    assert (missing.exit_code, "[NO_JAVA]" in missing.stderr) == (Status.MISSING, True)
-    assert "openjdk-17" in missing.stderr
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
-    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
-    assert submitted[1][-1] == "{}"
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "Java was not found in JAVA_HOME (" in run("run", "lag", "--url", engine_process.url).stderr
 
 
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
@@ -184,7 +109,6 @@ def test_run_without_a_name_shows_its_help() -> None:
 
 def test_without_spark_submit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(submission.importlib.util, "find_spec", lambda _: None)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
     result = run("run", "lag")

@@ -1,0 +1,210 @@
+"""Flags and configuration files of jobs, without Spark."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import redis
+from aggregate import aggregate
+from archive import archive
+from ingest import ingest
+from join import join
+from lag import lag
+from pyspark.errors import PySparkException
+from redrive import redrive
+from replay import replay
+
+from pystreams.errors import Status
+from pystreams.jobs.job import Job, job
+from pystreams.jobs.run import Run
+from spark_streams.config import options
+from streamclient.pool import close_all
+from tests import ROOT
+from tests.servers import Running
+
+JOBS = [aggregate, archive, ingest, join, lag, redrive, replay]
+
+
+def failure(each: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Run a job that fails, and return its exit status and standard error."""
+    status = each.main(list(words), standalone_mode=False)
+    return status, capsys.readouterr().err
+
+
+def fails(failure: Exception) -> int:
+    """Return the exit status of a job that ends with this failure."""
+
+    @job("failing", examples=())
+    def failing(run: Run) -> None:
+        raise failure
+
+    found: int = failing.main([], standalone_mode=False)
+    return found
+
+
+@pytest.mark.parametrize("each", JOBS, ids=lambda job: job.name)
+def test_every_job_has_examples_and_every_flag_has_help(each: Job) -> None:
+    assert each.epilog is not None
+    assert f"pystreams jobs run {each.name} " in each.epilog
+    assert f"--conf {each.name}.toml" in each.epilog
+    assert [flag.name for flag in each.params if isinstance(flag, click.Option) and not flag.help] == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "conf").glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_in_conf_is_read_by_its_job(file: Path) -> None:
+    """Each example in conf/ is accepted by its job, and its commented lines name existing flags."""
+    found = aggregate if file.stem == "alerts" else next(each for each in JOBS if each.name == file.stem)
+    context = found.make_context(file.stem, ["--conf", str(file)], resilient_parsing=False)
+    assert context.params
+    lines = [line.removeprefix("# ") for line in file.read_text().splitlines()[2:]]
+    flags = {option.removeprefix("--") for parameter in found.params for option in parameter.opts}
+    unknown = set(tomllib.loads("\n".join(lines))) - flags - {"options"}
+    assert unknown == set()
+
+
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
+    """A flag overrides its value in the file, and `--option` overrides one value of the table `[options]`."""
+    seen: list[tuple[int, dict[str, object]]] = []
+
+    @job("seen", examples=())
+    @click.option("--limit", type=int, help="Limit.")
+    def probe(run: Run, limit: int) -> None:
+        seen.append((limit, run.read_options(limit=None, group="g")))
+
+    file = tmp_path / "job.toml"
+    file.write_text('url = "redis://file"\nlimit = 5\n[options]\nretryTimeoutMs = 10\nfailOnDataLoss = false\n')
+    probe.main(["--conf", str(file)], standalone_mode=False)
+    probe.main(["--conf", str(file), "--limit", "7", "--option", "retryTimeoutMs=20"], standalone_mode=False)
+    options = {"group": "g", "url": "redis://file", "retryTimeoutMs": "10", "failOnDataLoss": "false"}
+    assert seen == [(5, options), (7, {**options, "retryTimeoutMs": "20"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"strem = 'a'", "there is no flag 'strem'"),
+        (b"stream = ", "Invalid value"),
+        (b"stream = '\xff'", "'utf-8' codec can't decode byte 0xff"),
+        (b"options = 3", "'options' is not a table"),
+    ],
+)
+def test_an_unusable_file_is_an_error_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, reason: str
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_bytes(text)
+    status, error = failure(redrive, capsys, "--conf", str(file))
+    assert status == Status.USAGE
+    assert error.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
+    status, error = failure(redrive, capsys, "--conf", str(tmp_path / "none.toml"))
+    assert (status, "[FILE_UNUSABLE]" in error) == (Status.MISSING, True)
+
+
+def test_missing_settings_are_errors_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSTREAMS_URL", raising=False)
+    assert failure(lag, capsys)[1].startswith("error: [MISSING_SERVER] The job lag has no server")
+    words = ["--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=1"]
+    assert failure(lag, capsys, *words)[0] == Status.UNREACHABLE
+    assert "[UNKNOWN_OPTION]" in failure(lag, capsys, "--option", "tls.caFil=x")[1]
+    assert "[INVALID_VALUE] --trigger is 'often'" in failure(lag, capsys, "--trigger", "often")[1]
+    assert "[INVALID_VALUE] --to is 'file'" in failure(lag, capsys, "--to", "file")[1]
+
+
+def test_options_are_split_by_use() -> None:
+    """Reads, writes and connections get the options that they have; others are unknown."""
+    given = {"MAXPARTITIONS": "2", "writeMode": "staged", "timeZone": "UTC", "user": "u"}
+    common = {"timeZone": "UTC", "user": "u"}
+    assert options.for_reads(given) == {"MAXPARTITIONS": "2", **common}
+    assert options.for_writes(given) == {"writeMode": "staged", **common}
+    assert options.for_connections(given) == {"user": "u"}
+
+
+LETTER = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": "3"}
+
+
+def test_redrive_filters_letters_and_a_dry_run_changes_nothing(
+    client: redis.Redis, instance: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(7):
+        client.xadd("failed", {**LETTER, "_reason": "timeout" if n % 2 else "malformed", "n": n})
+    words = ["--stream", "failed", "--url", instance.url, "--reason", "TIME"]
+    assert redrive.main([*words, "--dry-run"], standalone_mode=False) is None
+    assert "3 letters would go to orders: timeout" in capsys.readouterr().out
+    assert (client.xlen("failed"), client.exists("orders")) == (7, 0)
+    redrive.main([*words, "--limit", "2"], standalone_mode=False)
+    assert [fields[b"n"] for _, fields in client.xrange("orders")] == [b"1", b"3"]
+    assert [fields[b"n"] for _, fields in client.xrange("failed")] == [b"0", b"2", b"4", b"5", b"6"]
+    client.xadd("failed", {**LETTER, "_reason": "no original"})
+    capsys.readouterr()
+    redrive.main([*words[:4], "--to", "elsewhere"], standalone_mode=False)
+    assert "put back: 5 letters\n" in capsys.readouterr().out
+    assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (1, 5, 2)
+    assert redrive.main(["--stream", "none", "--url", instance.url], standalone_mode=False) == Status.MISSING
+
+
+@pytest.fixture
+def no_connection_is_kept() -> Iterator[None]:
+    """Close the connections that the process keeps for jobs, because other tests may count the server's clients."""
+    yield
+    close_all()
+
+
+@pytest.mark.usefixtures("no_connection_is_kept")
+def test_lag_writes_to_the_console_and_a_stream(
+    client: redis.Redis, instance: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(5):
+        client.xadd("orders", {"n": n})
+    client.xgroup_create("orders", 'a"b', 0)
+    client.xreadgroup('a"b', "c", {"orders": ">"}, count=2)
+    assert lag.main(["--url", instance.url], standalone_mode=False) is None
+    out = capsys.readouterr().out
+    assert 'stream=orders group=a"b lag=3 exact=true' in out
+    assert "1 groups, largest lag 3" in out
+    lag.main(["--url", instance.url, "--pattern", "or*", "--to", "stream:lags"], standalone_mode=False)
+    ((_, fields),) = client.xrange("lags")
+    assert (fields[b"stream"], fields[b"lag"], fields[b"pending"]) == (b"orders", b"3", b"2")
+
+
+@pytest.mark.parametrize("rate", ["inf", "0", "-1", "1e-300"])
+@pytest.mark.parametrize(("each", "flag"), [(redrive, "--rate"), (replay, "--rate"), (replay, "--speed")], ids=str)
+def test_an_invalid_rate_is_rejected(each: Job, flag: str, rate: str) -> None:
+    """A rate that is not a positive integer, or a speed that is not positive, finite and large enough, is rejected."""
+    needed = ["--stream", "s"] if each is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
+    with pytest.raises(click.BadParameter, match=rf"'{rate}' is not a valid integer|is not in the range"):
+        each.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
+
+
+def test_an_error_within_the_query_plan_is_not_shown() -> None:
+    """The text of an error that occurs only in the query plan of Spark's message is not shown as the error."""
+    plan = "\n=== Streaming Query ===\nCASE ... raise_error(format_string([ARCHIVE_NOT_TEXT] The entry %s ...))"
+    with pytest.raises(PySparkException, match="Query terminated with exception: full"):
+        fails(PySparkException("[STREAM_FAILED] Query terminated with exception: full" + plan))
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("STREAM_MISSING", Status.MISSING),
+        ("GROUP_LOST", Status.MISSING),
+        ("SERVER_UNREACHABLE", Status.UNREACHABLE),
+        ("NOT_PERMITTED", Status.NOT_PERMITTED),
+        ("MISSING_STREAM", Status.USAGE),
+        ("ENTRIES_LOST", Status.FAILED),
+    ],
+)
+def test_an_error_of_the_connector_has_the_exit_status_of_its_kind(
+    condition: str, status: Status, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A connector error in a message of Spark is shown as one line, and has the exit status of its condition."""
+    text = (
+        f"[STREAM_FAILED] Failed: Traceback:\n  raise\nError: [{condition}] There is something. SQLSTATE: P0001\nat x"
+    )
+    assert fails(PySparkException(text)) == status
+    assert capsys.readouterr().err == f"error: [{condition}] There is something.\n"
