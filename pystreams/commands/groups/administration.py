@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any
 
 import click
@@ -29,8 +28,8 @@ from pystreams.errors import fail
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
+from pystreams.streams.groups.group_history import History
+from pystreams.streams.groups.status import Status, judge
 from pystreams.values import names, numbers, times
 from pystreams.values.globs import is_glob
 from streamclient.streams.lag import Budget
@@ -157,24 +156,26 @@ def lag(
     # A single function, because each sample determines the output, the warnings and the exit status together.
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
-    window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
-    history: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
+    history = History(round(pause * 1000))
     for number in itertools.count(1):
-        now = paged_calls.now_ms(run.connection)
+        # With a --fail option, a stream that cannot be judged is an error.
+        fails = fail_above is not None or behind_ms is not None or fail_status
+        forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
         with run.out.progress("groups") as advance:
-            budget = Budget.deciding(fail_above)
-            # With a --fail option, a stream that cannot be judged is an error.
-            fails = fail_above is not None or behind_ms is not None or fail_status
-            forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
-            most = limit if sort is None else 0
-            found, more = _sample(run, pattern, group, most, now, advance, budget, forbidden)
+            found, more = history.sample(
+                run.connection,
+                matching(run, pattern),
+                group,
+                limit=limit if sort is None else 0,
+                budget=Budget.deciding(fail_above),
+                forbidden=forbidden,
+                advance=advance,
+            )
         run.warn_of_forbidden(forbidden or ())
         if group is not None and not found and number == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
-        rows: list[GroupRow] = []
-        for each in found:
-            (recent := history[each.stream.name, each.name]).append(each.sample)
-            rows.append(GroupRow(each, judge(recent)))
+        rows = [GroupRow(*each) for each in found]
+        now = found[0][0].at if found else paged_calls.now_ms(run.connection)
         _show(run, rows, now, sort, limit, more=more, watch=watch)
         far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
         for each in far:
@@ -193,34 +194,6 @@ def lag(
             return
         run.out.flush()
         time.sleep(pause)
-
-
-def _sample(
-    run: Run,
-    pattern: str,
-    group: bytes | None,
-    limit: int,
-    now: int,
-    advance: Any,
-    budget: Budget,
-    forbidden: set[bytes] | None,
-) -> tuple[list[Group], bool]:
-    """Return the first `limit` groups, all if it is 0, and whether more groups match."""
-
-    def wanted() -> Iterator[Group]:
-        streams = matching(run, pattern)
-        for each in of_groups.groups(
-            run.connection, streams, now, details=group is None, budget=budget, forbidden=forbidden
-        ):
-            if group is None or each.name == group:
-                advance(1)
-                yield each
-
-    shown: list[Group] = list(itertools.islice(wanted(), limit + 1) if limit else wanted())
-    if group is not None:
-        shown = of_groups.detailed(run.connection, shown)
-    shown.sort(key=lambda each: (each.stream.name, each.name))
-    return (shown[:limit], len(shown) > limit) if limit else (shown, False)
 
 
 def _show(run: Run, rows: list[GroupRow], now: int, sort: str | None, limit: int, *, more: bool, watch: bool) -> None:

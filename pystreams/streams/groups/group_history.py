@@ -16,14 +16,18 @@ from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 
-_APART_MS = 5_000  # minimum time between stored samples; a sample that follows sooner is judged, but not stored
+_APART_MS = 5_000
 _FORGET_MS = 10 * LIMIT_MS  # age of a group's last sample after which the group is dropped
 
 
 class History:
-    """Judges groups by their samples so far."""
+    """Judges groups by their samples so far.
 
-    def __init__(self) -> None:
+    `apart_ms`: minimum time between stored samples; a sample that follows sooner is judged, but not stored.
+    """
+
+    def __init__(self, apart_ms: int = _APART_MS) -> None:
+        self._apart_ms = apart_ms
         self._samples: dict[tuple[bytes, bytes], deque[Sample]] = {}
         self._swept = 0
 
@@ -32,7 +36,7 @@ class History:
         now = group.sample
         samples = self._samples.setdefault((group.stream.name, group.name), deque())
         status = judge([*samples, now])
-        if not samples or now.at - samples[-1].at >= _APART_MS:
+        if not samples or now.at - samples[-1].at >= self._apart_ms:
             samples.append(now)
         # Keep one sample that is older than the limit, to see whether the position has been unchanged since then.
         while len(samples) > 1 and now.at - samples[1].at >= LIMIT_MS:
