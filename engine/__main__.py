@@ -52,6 +52,8 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
+        if config.ignored:
+            LOG.warning("ignored directives, which have no effect on this engine: %s", " ".join(config.ignored))
         # The event loop replaces these handlers after the data has been loaded.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_loading)

@@ -10,8 +10,8 @@ import textwrap
 import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
-from engine.settings.directives import DIRECTIVES, Directive, Mark
-from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyOneOf, YesNo
+from engine.settings.directives import DIRECTIVES, IGNORED, Directive, Mark
+from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, YesNo
 from engine.settings.special_kinds import VersionOfFiles
 from scripts.generated import ROOT, Part
 
@@ -66,8 +66,6 @@ def _item(text: str) -> str:
 
 
 def _values(kind: Kind) -> str:
-    if isinstance(kind, OnlyOneOf):
-        return " ".join(f"`{kind.text(value).decode()}`" for value in kind.values) + " only"
     if isinstance(kind, YesNo):
         return ""
     if isinstance(kind, Choice):
@@ -89,22 +87,15 @@ def _directive(directive: Directive) -> str:
 
 
 def directives() -> str:
-    """Return the directives that have an effect, and the names of directives that the engine only stores."""
-    acts = [directive for directive in DIRECTIVES.values() if Mark.ACTS in directive.marks]
-    stored = [directive for directive in DIRECTIVES.values() if Mark.ACTS not in directive.marks]
-    names = " ".join(
-        f"{directive.name} ({directive.alias})" if directive.alias else directive.name for directive in stored
-    )
-    only = [directive for directive in stored if isinstance(directive.kind, OnlyOneOf)]
-    exceptions = "".join(
-        f" `{directive.name}` may only be {_values(directive.kind).removesuffix(' only')}." for directive in only
-    )
+    """Return the directives, and the names of directives that the engine ignores."""
+    rows = "".join(map(_directive, DIRECTIVES.values()))
+    names = textwrap.fill(" ".join(sorted(IGNORED)), 110, break_long_words=False, break_on_hyphens=False)
     return (
         "\n## In force\n\nThe columns are name (alias), default and allowed values. Directives with the default `yes`"
         " or `no` and no allowed values accept only\nthese two. `CONFIG SET` refuses directives with `*`, and needs"
-        f" `enable-protected-configs` for directives with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
-        f"\n## Accepted, without effect\n\n`CONFIG GET` shows these directives.{exceptions}\n\n"
-        f"```text\n{textwrap.fill(names, 110, break_long_words=False, break_on_hyphens=False)}\n```\n\n"
+        f" `enable-protected-configs` for directives with `+`.\n\n```text\n{rows}```\n"
+        "\n## Ignored\n\nThese directives of Redis and Valkey have no effect here. A file or a flag may contain them;"
+        f" a line in the log names them.\n\n```text\n{names}\n```\n\n"
     )
 
 

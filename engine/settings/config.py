@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, PROTECTED, Directive
+from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, IGNORED, PROTECTED, Directive
 from engine.settings.kinds import ConfigError
 from engine.text.globs import matcher
 from engine.text.messages import settings
@@ -27,7 +27,7 @@ def directive(name: str) -> Directive:
     lower = name.lower()
     found = DIRECTIVES.get(ALIASES.get(lower, lower))
     if found is None:
-        near = difflib.get_close_matches(lower, [*DIRECTIVES, *ALIASES], 1, 0.75)
+        near = difflib.get_close_matches(lower, [*DIRECTIVES, *ALIASES, *IGNORED], 1, 0.75)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ConfigError(f"unknown directive '{name}'{hint}")
     return found
@@ -41,6 +41,8 @@ class Config:
         self._listeners: dict[str, list[Listener]] = {}
         #: Path of the configuration file, for CONFIG REWRITE; None if the engine was started without a file.
         self.file: Path | None = None
+        #: Names of given directives that have no effect on this engine, in order.
+        self.ignored: list[str] = []
         #: The file's ``user`` lines, each as [name, rule, ...].
         self.users: list[list[bytes]] = []
         #: Function that returns the current ``user`` lines for CONFIG REWRITE.
@@ -144,6 +146,12 @@ class Config:
             return
         if name.lower() == "rename-command":
             raise ConfigError(f"{where}: rename-command is not supported; ACL rules control who may call which command")
+        if name.lower() == "cluster-enabled" and words != [b"no"]:
+            raise ConfigError(f"{where}: cluster-enabled: {settings.NO_CLUSTER}")
+        if name.lower() in IGNORED:
+            if name.lower() not in self.ignored:
+                self.ignored.append(name.lower())
+            return
         try:
             definition = directive(name)
         except ConfigError as error:
@@ -181,6 +189,8 @@ class Config:
             name = given.lower()
             text = name.decode("latin-1")
             definition = DIRECTIVES.get(ALIASES.get(text, text))
+            if definition is None and text in IGNORED:
+                return settings.config_set_failed(given, settings.IGNORED)
             if definition is None:
                 return settings.unknown_option_for_config_set(given)
             refusal = settings.DUPLICATE if name in named else self._refusal(definition)

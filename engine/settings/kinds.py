@@ -1,7 +1,7 @@
 """Kinds of directive values: each parses and checks words, and returns a value as CONFIG GET shows it.
 
-Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Except for
-``OnlyOneOf``, errors have Redis's messages. CONFIG SET and errors at startup quote these messages.
+Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Errors have Redis's
+messages. CONFIG SET and errors at startup quote these messages.
 """
 
 from __future__ import annotations
@@ -200,12 +200,6 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
     return check
 
 
-def host_name(word: bytes) -> None:
-    """Raise ConfigError if ``word`` is not a host name: a check for ``Text``."""
-    if not re.fullmatch(rb"[A-Za-z0-9.-]*", word):
-        raise ConfigError(settings.NOT_A_HOST_NAME)
-
-
 class MemoryOrPercent(_Shown):
     """A size in bytes, or a percentage of maxmemory: bytes such as ``100000`` or ``50%``."""
 
@@ -219,45 +213,16 @@ class MemoryOrPercent(_Shown):
             raise ConfigError(settings.NOT_MEMORY_OR_PERCENT) from None
 
 
-@dataclass(frozen=True, slots=True)
 class Words:
-    """Several words: a tuple of bytes. ``count``: required number of words; None for any number."""
+    """Several words: a tuple of bytes."""
 
-    count: int | None = None
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
         """See ``Kind``."""
         del before
-        if self.count is not None and len(words) != self.count:
-            raise ConfigError(settings.WRONG_NUMBER)
         return tuple(filter(None, words))
 
     def text(self, value: tuple[bytes, ...]) -> bytes:
         """See ``Kind``."""
         return b" ".join(value)
-
-
-@dataclass(frozen=True, slots=True)
-class OnlyOneOf:
-    """A value of ``kind``, restricted to the ``values`` that the engine supports. ``why``: error for other values."""
-
-    kind: Kind
-    values: tuple[Any, ...]
-    why: str
-
-    @property
-    def several_words(self) -> bool:
-        """See ``Kind``."""
-        return self.kind.several_words
-
-    def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """See ``Kind``."""
-        value = self.kind.parse(words, before)
-        if value not in self.values:
-            raise ConfigError(self.why)
-        return value
-
-    def text(self, value: Any) -> bytes:
-        """See ``Kind``."""
-        return self.kind.text(value)

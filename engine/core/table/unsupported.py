@@ -102,7 +102,7 @@ UNSUPPORTED = (
     Unsupported(
         "evictions",
         (),
-        "above `maxmemory`, adding data is rejected; `maxmemory-policy` values except `noeviction` only log a warning",
+        "above `maxmemory`, adding data is rejected; `maxmemory-policy` is ignored",
     ),
     Unsupported(
         "cluster buses",

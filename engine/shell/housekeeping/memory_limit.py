@@ -6,8 +6,8 @@ takes microseconds. In between, the bytes received from clients since the last m
 the cache of decompressed entries is emptied, and unused memory of the allocators is returned to the system, at most
 once per second. If the size is still above the limit, commands that add data are rejected.
 
-No key is ever evicted: data stays until it is deleted or expires. Other values of ``maxmemory-policy`` than
-``noeviction`` are accepted and reported, for tools that read the directive, but have no effect. A log line says so.
+No key is ever evicted: data stays until it is deleted or expires. ``maxmemory-policy`` is ignored, and INFO reports
+``noeviction``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GIVE_BACK_US = 1_000_000
 
 class MemoryLimit:
     """Sets ``admission.memory_full``. ``accepted`` returns the number of bytes received from clients so far,
-    ``release`` empties the cache and returns memory to the system, ``warn`` logs a warning: a format and its arguments.
+    ``release`` empties the cache and returns memory to the system.
     """
 
     def __init__(
@@ -36,7 +36,6 @@ class MemoryLimit:
         admission: Admission,
         accepted: Callable[[], int],
         release: Callable[[], None],
-        warn: Callable[..., object],
         measure: Callable[[], int] = resident,
         now: Callable[[], int] = now_us,
     ) -> None:
@@ -45,16 +44,13 @@ class MemoryLimit:
         self._accepted = accepted
         self._measure = measure
         self._release = release
-        self._warn = warn
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
         #: ``maxmemory`` in bytes; if 0, there is no limit and `check` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
-        config.on_change("maxmemory-policy", self._tell_policy)
         self._follow()
-        self._tell_policy()
 
     def _follow(self) -> None:
         self.limit = self._config.integer("maxmemory")
@@ -62,11 +58,6 @@ class MemoryLimit:
         if self.limit:
             self._measured_us = -_EVERY_US
             self.check(self._now_us())
-
-    def _tell_policy(self) -> None:
-        policy = self._config.text("maxmemory-policy").decode()
-        if policy != "noeviction":
-            self._warn("maxmemory-policy %s: no key is evicted; above maxmemory, adding data is rejected", policy)
 
     def check(self, now_us: int) -> None:
         """Update ``memory_full``; call this before commands are run."""

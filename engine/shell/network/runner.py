@@ -76,7 +76,7 @@ class Runner:
         self.failed = False
         self.on_failure: Callable[[], None] = lambda: None
         self.memory_limit = MemoryLimit(
-            core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory, LOG.warning
+            core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
         )
         self.client_memory = ClientMemory(core.config, self.connections, self.traffic)
         self.idle_clients = IdleClients(core.config, self.connections)

@@ -34,6 +34,7 @@ def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, insta
     assert "All data is lost when the server stops" in cli_of("doctor")
 
 
+@pytest.mark.parametrize("instance", ["redis"], indirect=True)
 def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """`doctor` reports missing permissions and an eviction policy, exits with 3, and shows no password."""
     client.acl_setuser(

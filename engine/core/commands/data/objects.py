@@ -23,8 +23,6 @@ _EMBEDDED_MAX = 41
 #: Maximum size of a list in one listpack, in bytes.
 _LISTPACK_BYTES = 8192
 _FORMS = {Form.NUMBERS: b"intset", Form.SMALL: b"listpack", Form.TABLE: b"hashtable"}
-#: Use frequency of a new key under Redis's LFU policies. The engine reports it for every key.
-_NEW_KEY_FREQUENCY = 5
 
 object_subcommand = container(
     "object",
@@ -83,20 +81,12 @@ def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of seconds since a key was last used."""
     if ctx.db.peek(argv[2]) is None:
         return None
-    if _counts_uses(ctx):
-        raise CommandError(data.LFU)
     return ctx.db.idle(argv[2]) // 1000
 
 
 @object_subcommand("freq key", access="RO", since="4.0.0")
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the use frequency of a key, which is always 5; needs an LFU policy in maxmemory-policy."""
+    """Returns an error: the engine does not count uses of keys."""
     if ctx.db.peek(argv[2]) is None:
         return None
-    if not _counts_uses(ctx):
-        raise CommandError(data.NO_LFU)
-    return _NEW_KEY_FREQUENCY
-
-
-def _counts_uses(ctx: Context) -> bool:
-    return ctx.config.text("maxmemory-policy").endswith(b"-lfu")
+    raise CommandError(data.NO_LFU)

@@ -33,7 +33,7 @@ class Machine:
         self.core = Core(config, lambda n: 0)
         self.core.changes.set_time(NOW_US)
         self.memory = MemoryLimit(
-            self.core.config, self.core.admission, lambda: self.sent, self.release, print, self.measure, lambda: NOW_US
+            self.core.config, self.core.admission, lambda: self.sent, self.release, self.measure, lambda: NOW_US
         )
 
     def measure(self) -> int:
@@ -172,26 +172,3 @@ def test_accepted_entries_are_kept_when_memory_is_full(pipeline: int) -> None:
         client.run("XTRIM", "s", "MAXLEN", "10")
         assert client.run("DEL", "s") == 1
         wait_for(lambda: isinstance(client.run("XADD", "t", "*", "f", "v"), bytes), "memory to be free again")
-
-
-def test_other_policies_are_stored_and_mean_noeviction() -> None:
-    """maxmemory-policy is stored and reported, and nothing is evicted."""
-    flags = ("--maxmemory", "1", "--maxmemory-policy", "allkeys-lru")
-    with servers.engine(*flags) as engine, Connection(engine) as client:
-        assert client.run("CONFIG", "GET", "maxmemory-policy") == [b"maxmemory-policy", b"allkeys-lru"]
-        assert str(client.run("SET", "a", "1")) == OOM
-
-
-@pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru", "volatile-ttl"])
-def test_the_log_says_that_no_key_is_evicted(policy: str) -> None:
-    """A policy that evicts causes a warning at startup and on CONFIG SET, and is still stored and reported."""
-    config = Config()
-    config.put("maxmemory-policy", policy.encode())
-    core = Core(config, lambda n: 0)
-    lines: list[str] = []
-    MemoryLimit(config, core.admission, lambda: 0, lambda: None, lambda line, *words: lines.append(line % words))
-    assert config.change([(b"maxmemory-policy", b"noeviction")]) is None
-    assert config.change([(b"maxmemory-policy", policy.encode())]) is None
-    assert config.text("maxmemory-policy") == policy.encode()
-    line = f"maxmemory-policy {policy}: no key is evicted; above maxmemory, adding data is rejected"
-    assert lines == ([] if policy == "noeviction" else [line] * 2)
