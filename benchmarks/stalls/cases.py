@@ -169,7 +169,6 @@ CASES: list[tuple[Scene, list[Case]]] = [
             Case("COPY of a stream", _fixed("COPY", KEY, "copied", "REPLACE")),
             Case("BGSAVE, two million entries", _fixed("BGSAVE"), after=_BACKGROUND),
             Case("a redis-server starts to follow it", scenes.followed_by_redis, spoils=True, after=2 * _BACKGROUND),
-            Case("CONFIG SET stream-node-max-entries", _fixed("CONFIG", "SET", "stream-node-max-entries", 50)),
             Case(
                 "XTRIM to the half", lambda bench: command("XTRIM", KEY, "MAXLEN", bench.scaled(MILLION)), spoils=True
             ),

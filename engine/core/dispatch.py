@@ -116,9 +116,6 @@ class Core:
         self.blocked = Blocked(self._ctx, self._call_late)
         #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
         self.serve_later = False
-        for name in ("stream-node-max-bytes", "stream-node-max-entries"):
-            config.on_change(name, self._limit_nodes)
-        self._limit_nodes()
         for name in (*HASH_LIMITS, *SET_LIMITS, *SORTED_SET_LIMITS):
             config.on_change(name, self._limit_small_values)
         self._limit_small_values()
@@ -129,15 +126,6 @@ class Core:
         self._ctx.hash_limits = entries, length
         self._ctx.set_limits = set_limits(self.config)
         self._ctx.sorted_set_limits = sorted_set_limits(self.config)
-
-    def _limit_nodes(self) -> None:
-        """Apply the directives that limit a stream's nodes; existing entries keep their nodes."""
-        for db in self.databases:
-            for stream in db.streams():
-                stream.keep_limits()
-        limits = self.streams.storage.limits
-        limits.max_bytes = self.config.integer("stream-node-max-bytes")
-        limits.max_entries = self.config.integer("stream-node-max-entries")
 
     # -- environment --------------------------------------------------------------------------------------------------
 

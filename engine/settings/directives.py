@@ -141,8 +141,6 @@ _TABLE: tuple[Directive, ...] = (
     _integer("databases", 16, 1, I32_MAX, FIXED),
     _text("dir", ".", PROTECTED),
     _memory("maxmemory", 0),
-    _memory("stream-node-max-bytes", 4096),
-    _integer("stream-node-max-entries", 100, 0, I64_MAX),
     _integer("stream-idmp-duration", 100, 1, 86400),
     _integer("stream-idmp-maxsize", 100, 1, 10000),
     _yes_no("stream-cold-compression", True),

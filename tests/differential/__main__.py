@@ -12,6 +12,7 @@ from tests import servers
 from tests.differential import blocking
 from tests.differential.grammar import FAMILIES
 from tests.differential.machine import Difference, machines, search
+from tests.differential.sides import exact_trims
 from tests.suite import tools
 
 #: Modes, each with its share of the commands if all modes run, and a description.
@@ -30,6 +31,7 @@ def _runner(mode: str, options: argparse.Namespace) -> Iterator[Runner]:
     with ExitStack() as stack:
         real = stack.enter_context(servers.redis())
         if mode == "blocking":
+            stack.enter_context(exact_trims(real))
             waiting = [blocking.BlockingMachine(real, proto) for proto in (2, 3)]
 
             def run(number: int) -> tuple[Difference | None, int]:

@@ -1,7 +1,7 @@
 """Running a sequence on a real redis-server and on the engine, and comparing step by step.
 
 Before a command that reads or claims as a consumer, both sides create that consumer. The command itself would create it
-at different moments in different releases. After each trim the nodes are compared.
+at different moments in different releases. After each trim the counters of the stream are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests import servers
 from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
 from tests.differential.shrink import shrink
-from tests.differential.sides import CoreSide, ServerSide, small_nodes
+from tests.differential.sides import CoreSide, ServerSide, exact_trims
 from tests.harness.replies import Error
 
 
@@ -40,7 +40,7 @@ def _shown(word: str) -> str:
 
 
 def prepared(steps: list[Step]) -> list[Step]:
-    """Return the steps, with consumers created before their use, and a query of the nodes after each trim."""
+    """Return the steps, with consumers created before their use, and a query of the stream after each trim."""
     result: list[Step] = []
     for client, words in steps:
         name = words[0].upper()
@@ -135,9 +135,7 @@ class Machine:
 def machines(real: servers.Running, over_tcp: servers.Running | None = None) -> Iterator[list[Machine]]:
     """Yield a machine for each protocol."""
     with ExitStack() as stack:
-        for running in (real, over_tcp):
-            if running is not None:
-                stack.enter_context(small_nodes(running))
+        stack.enter_context(exact_trims(real))
         both = [Machine(real, proto, over_tcp) for proto in (2, 3)]
         for machine in both:
             stack.callback(machine.close)

@@ -16,16 +16,15 @@ from tests.differential.grammar import Step
 from tests.harness.clients import SocketClient
 from tests.harness.core import Clock, CoreServer
 
-#: Maximum number of entries per node, which is low so that short sequences fill several nodes.
-NODE_ENTRIES = 4
-
 
 @contextmanager
-def small_nodes(running: servers.Running) -> Iterator[None]:
-    """Use small nodes on a server; afterwards restore its setting and empty it."""
+def exact_trims(running: servers.Running) -> Iterator[None]:
+    """Make ``~`` of a redis-server exact, as on the engine, with one entry per node. Afterwards restore its setting and
+    empty it.
+    """
     with SocketClient(running.connect(), 2, None) as client:
         before = client.run("CONFIG", "GET", "stream-node-max-entries")[1]
-        client.expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
+        client.expect(("CONFIG", "SET", "stream-node-max-entries", 1), "OK")
         try:
             yield
         finally:
@@ -100,7 +99,6 @@ class CoreSide:
         """Return the replies to the steps, given those of the real server."""
         core = CoreServer(self._proto)
         core.clock = Clock(self._real.began * 1000)
-        core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
         clients = [core.main, core.client()]
         replies: list[Any] = []
         for (client, words), expected_reply in zip(steps, expected, strict=True):

@@ -78,7 +78,7 @@ class Vocabulary:
         ]
 
     def trim(self) -> Words:
-        """Return a trimming strategy with its threshold; nodes hold few entries, so that ``~`` can remove some."""
+        """Return a trimming strategy with its threshold."""
         strategy = self.one(["MAXLEN", "MINID"])
         threshold = str(self.number(0, 12)) if strategy == "MAXLEN" else self.id()
         words = [strategy, *([self.one(["~", "~", "="])] if self.chance(0.6) else []), threshold]

@@ -4,8 +4,8 @@ The order within a stream is fixed: entries, last ID and counters, groups by nam
 entries. Commands that only newer servers support are written only if needed: for deadlines of hash fields, for released
 entries (at the end of their group), and for idempotent producers (at the end of the stream).
 
-No command sets the following state: pending records of deleted entries, a consumer's last-seen time, the IDs of deleted
-entries, and the boundaries of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
+No command sets the following state: pending records of deleted entries, a consumer's last-seen time, and the IDs of
+deleted entries. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
 """
 
 from __future__ import annotations

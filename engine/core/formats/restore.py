@@ -1,4 +1,4 @@
-"""Conversion between internal fields of streams, node maps and pending lists, and plain data for snapshots.
+"""Conversion between internal fields of streams and pending lists, and plain data for snapshots.
 
 Outside ``engine.core.streams``, only this module uses these fields. A change to them requires a change here; otherwise
 the property tests in tests/engine/shell/durability fail.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import Any
 
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.nodes import NodeLimits, _OpenNode
 from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.segment import Segment
@@ -78,28 +76,3 @@ def unpack(data: bytes) -> list[int]:
     halves = array("Q")
     halves.frombytes(data)
     return [ms << 64 | seq for ms, seq in zip(halves[::2], halves[1::2], strict=True)]
-
-
-def node_state(segment: Segment) -> list[Any]:
-    """Return a segment's node map as bytes, numbers, and lists of these."""
-    nodes, node = segment.nodes, segment.nodes._open
-    newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
-    former = [number for index, limits in nodes.former for number in (index, limits.max_bytes, limits.max_entries)]
-    void = [index for gap in nodes._void for index in gap]
-    return [nodes.starts.tobytes(), nodes.upto, newest, void, *([former] if former else [])]
-
-
-def restore_nodes(segment: Segment, state: list[Any]) -> None:
-    """Restore a node map from the result of ``node_state``."""
-    starts, upto, newest, void, *rest = state
-    nodes = segment.nodes
-    nodes.starts.frombytes(starts)
-    nodes.upto = upto
-    nodes._void = list(zip(void[::2], void[1::2], strict=True))
-    for former in rest:
-        triples = zip(former[::3], former[1::3], former[2::3], strict=True)
-        nodes.former = tuple((index, NodeLimits(size, entries)) for index, size, entries in triples)
-    if newest:
-        key, names, total, deleted, size = newest
-        node = nodes._open = _OpenNode(unpack(key)[0], names)
-        node.total, node.deleted, node.bytes = total, deleted, size

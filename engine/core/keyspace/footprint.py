@@ -141,8 +141,6 @@ def _of_producer(producer: bytes, sent: Mapping[bytes, int], samples: int) -> in
 def of_segment(segment: Segment) -> int:
     """Return the current size of a segment (plain, packed, or on disk), including its cached data."""
     size = _size_of(segment)
-    if segment.has_nodes:
-        size += _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
     body = segment.body

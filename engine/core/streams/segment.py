@@ -17,25 +17,17 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import accumulate
-
-import numpy as np
 
 from engine.core.protocol.ids import position
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain, Sizes
-from engine.core.streams.nodes import SegmentNodes
 
 #: A segment is sealed if its frames have at least this many bytes.
 SEGMENT_BYTES = 256 * 1024
 #: A segment is sealed if it has at least this many entries.
 SEGMENT_ENTRIES = 8000
-#: A segment is sealed at a multiple of this number of entries, because Redis's nodes usually end there. A segment of
-#: ``_TOO_LARGE`` times ``SEGMENT_BYTES`` is sealed at any number of entries.
-SEGMENT_STEP = 100
-_TOO_LARGE = 4
 
 _LIVE, _DEAD = b"\0", b"\1"
 
@@ -48,7 +40,6 @@ class Segment:
 
     __slots__ = (
         "__weakref__",
-        "_nodes",
         "_sealed_queue",
         "as_columns",
         "body",
@@ -68,8 +59,6 @@ class Segment:
         self.sealed = False
         #: Whether the segment is to be packed as columns, because PS.COLUMNS reads this part of the stream.
         self.as_columns = False
-        #: See ``nodes``; None until first use (rare).
-        self._nodes: SegmentNodes | None = None
         self._sealed_queue = sealed_queue
 
     # -- sealed and packed ------------------------------------------------------------------------------------------
@@ -92,20 +81,8 @@ class Segment:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the body is the complete state: nothing was removed, and no nodes were derived."""
-        return not self.start and self.dead is None and self._nodes is None
-
-    @property
-    def nodes(self) -> SegmentNodes:
-        """The nodes that clients see, as far as they have been derived."""
-        if self._nodes is None:
-            self._nodes = SegmentNodes()
-        return self._nodes
-
-    @property
-    def has_nodes(self) -> bool:
-        """Whether nodes may have been derived."""
-        return self._nodes is not None
+        """Whether the body is the complete state: nothing was removed."""
+        return not self.start and self.dead is None
 
     def seal(self) -> None:
         """Close the segment to new entries."""
@@ -152,10 +129,7 @@ class Segment:
         if self.sealed:
             return True
         body: Plain = self.body  # type: ignore[assignment]  # (an open segment's body is plain)
-        count, size = len(body.ms), len(body.data)
-        if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
-            return False
-        return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
+        return len(body.ms) >= SEGMENT_ENTRIES or len(body.data) >= SEGMENT_BYTES
 
     def fits(self, count: int, size: int) -> bool:
         """Return whether ``count`` entries of ``size`` bytes in total fit without filling the segment."""
@@ -164,22 +138,15 @@ class Segment:
         body: Plain = self.body  # type: ignore[assignment]  # as above
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
-    def fitting(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
-        """Return the sizes of the entries from ``begin`` on that fit (at least one), and their total size in bytes.
+    @property
+    def room_entries(self) -> int:
+        """The number of entries after which an open segment is full."""
+        return SEGMENT_ENTRIES - len(self.body)
 
-        ``sizes`` are the sizes of all entries to be added, and ``entry_bytes`` is their average.
-        """
-        count, used = len(self.body), self.body.data_size
-        wanted = max(SEGMENT_BYTES - used, 0) // max(entry_bytes, 1)
-        end = -(-(count + wanted + 1) // SEGMENT_STEP) * SEGMENT_STEP
-        some = sizes[begin : begin + max(min(end, SEGMENT_ENTRIES) - count, 1)]
-        size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
-        most = _TOO_LARGE * SEGMENT_BYTES - used
-        if size > most:  # (The first entries are larger than average.)
-            ends = np.cumsum(some)
-            last = int(np.searchsorted(ends, most))
-            some, size = some[: last + 1], int(ends[last])
-        return some, size
+    @property
+    def room_bytes(self) -> int:
+        """The number of bytes of frames after which an open segment is full."""
+        return SEGMENT_BYTES - self.body.data_size
 
     def id_at(self, index: int) -> int:
         """Return the ID of the entry at ``index``."""
@@ -370,10 +337,6 @@ class Segment:
             frames = self.frames(low, high)
             body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
         body.freeze()
-        if self._nodes is not None and (self._nodes.upto or self._nodes.former):
-            start = self.start
-            left = [0] * (start + 1) + list(accumulate(1 - flag for flag in self.dead[start:]))
-            self._nodes.compacted(left)
         self.body = body
         self.start = self.dead_count = 0
         self.dead = None
@@ -396,8 +359,6 @@ class Segment:
         other = Segment(sealed_queue, body)
         other.start, other.dead_count, other.as_columns = self.start, self.dead_count, self.as_columns
         other.dead = None if self.dead is None else bytearray(self.dead)
-        if self._nodes is not None:
-            other._nodes = self._nodes.copy()
         if type(body) is Stored:
             other.sealed = True
         elif self.sealed:

@@ -1,6 +1,6 @@
 """Storage shared by the streams of one core.
 
-It consists of the node limits, the packing queue, the cache of decompressed spans, and the set of streams with
+It consists of the packing queue, the cache of decompressed spans, and the set of streams with
 idempotent producers.
 """
 
@@ -11,7 +11,6 @@ from typing import Any
 from weakref import WeakSet
 
 from engine.core.streams.compressed.span_cache import SpanCache
-from engine.core.streams.nodes import NodeLimits
 from engine.core.streams.segment import SealedQueue
 
 #: Maximum size in bytes of the cache of streams that are read once.
@@ -22,7 +21,6 @@ _READ_ONCE_BYTES = 1 << 20
 class Storage:
     """Storage of one core. Streams that are read in another thread need their own storage."""
 
-    limits: NodeLimits = field(default_factory=NodeLimits)
     sealed: SealedQueue = field(default_factory=SealedQueue)
     cache: SpanCache = field(default_factory=SpanCache)
     #: Streams with idempotent producers (weak references).

@@ -11,13 +11,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.entries import Sizes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.nodes import COUNTED_SEGMENTS, count_nodes, extents, node_of, oldest_of, synced
 from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -100,12 +101,6 @@ class Stream:
         """Return all segments in order; folded segments are represented by their bodies."""
         return self._segments
 
-    @property
-    def open_length(self) -> int:
-        """The number of live entries in the open segment; 0 if no segment is open."""
-        tail = self._segments[-1] if self._segments else None
-        return tail.live if type(tail) is Segment and not tail.sealed else 0
-
     # -- folded segments --------------------------------------------------------------------------------------------
 
     def _fold(self, most: int) -> None:
@@ -136,7 +131,7 @@ class Stream:
         return segment
 
     def _unfold(self, number: int) -> Segment:
-        """Return the segment with this number, for a change or for deriving its nodes. Unfold it if it is folded."""
+        """Return the segment with this number, for a change. Unfold it if it is folded."""
         segment = self._segments[number] = self._at(number)
         return segment
 
@@ -224,9 +219,9 @@ class Stream:
         """Return the IDs of all live entries of [low, high]."""
         return _ids_of(id_columns(self.runs(low, high)))
 
-    def first_ids(self, count: int) -> list[int]:
-        """Return the IDs of the first ``count`` live entries."""
-        return _ids_of(id_columns(self.first_runs(0, MAX_ID, count)))
+    def first_ids(self, count: int, after: int = -1) -> list[int]:
+        """Return the IDs of the first ``count`` live entries after the ID ``after``."""
+        return _ids_of(id_columns(self.first_runs(after + 1, MAX_ID, count)))
 
     def _find(self, entry_id: int) -> tuple[int, int]:
         """Return (segment number, index) of a live entry; the index is -1 if there is no such entry."""
@@ -284,54 +279,6 @@ class Stream:
             n -= here
         return 0
 
-    # -- nodes ------------------------------------------------------------------------------------------------------
-
-    def head_node(self) -> tuple[int, int]:
-        """Return (last ID, live entries) of the oldest node. The stream must not be empty."""
-        head = self._unfold(0)
-        return oldest_of(head, head.start, head.dead_count, self.storage.limits)
-
-    @property
-    def head_live(self) -> int:
-        """The number of live entries of the oldest segment, 0 if the stream is empty."""
-        if not self._segments:
-            return 0
-        head = self._segments[0]
-        return head.live if type(head) is Segment else len(head)
-
-    @property
-    def head_last_id(self) -> int:
-        """The last ID of the oldest segment. The stream must not be empty."""
-        return self._segments[0].last_id
-
-    def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
-        """Return (first ID, last ID, live entries) of the node with the first live entry after ``entry_id``.
-
-        Returns None if no live entry follows.
-        """
-        for number in range(self._locate(entry_id + 1), len(self._segments)):
-            segment = self._at(number)
-            first = segment.first_live(segment.position(entry_id + 1) if self._firsts[number] <= entry_id else 0)
-            if first < len(segment):
-                self._segments[number] = segment
-                return node_of(segment, first, self.storage.limits)
-        return None
-
-    def keep_limits(self) -> None:
-        """Record that the current node limits applied to all existing entries. Call this before the limits change."""
-        for segment in map(self._unfold, range(len(self._segments))):
-            segment.nodes.keep_limits(len(segment), self.storage.limits)
-
-    def node_extents(self) -> list[tuple[int, int, int]]:
-        """Return (first ID, last ID, live entries) of every node with live entries, oldest first."""
-        return extents(self.segments(), self.storage.limits)
-
-    def count_nodes(self) -> tuple[int, int]:
-        """Return the number of nodes, and of radix tree nodes that would hold them; see ``nodes.count_nodes``."""
-        count = len(self._segments)
-        counted = range(count) if count <= COUNTED_SEGMENTS else (count // 2,)
-        return count_nodes(list(map(self._unfold, counted)), count, self.storage.limits, self.length)
-
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
@@ -360,14 +307,14 @@ class Stream:
         self, tail: Segment | Stored | None, data: memoryview, sizes: Sizes, ms: array[int], seq: array[int]
     ) -> None:
         """Append entries to ``tail`` until it is full, and the others to new segments."""
-        count, at, begin = len(ms), 0, 0
-        while at < count:
+        ends, at, begin = np.cumsum(sizes), 0, 0
+        while at < len(ends):
             if type(tail) is not Segment or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
-            some, size = tail.fitting(sizes, at, len(data) // count)
-            end = at + len(some)
-            tail.extend(data[begin : begin + size], some, ms[at:end], seq[at:end])
-            at, begin = end, begin + size
+            last = min(at + tail.room_entries, int(np.searchsorted(ends, begin + tail.room_bytes)) + 1, len(ends))
+            end = int(ends[last - 1])
+            tail.extend(data[begin:end], sizes[at:last], ms[at:last], seq[at:last])
+            at, begin = last, end
 
     def _open_segment(self, first_id: int) -> Segment:
         newest = self._segments[-1] if self._segments else None
@@ -430,13 +377,7 @@ class Stream:
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry without changing ``max_deleted_id``."""
         segment = self._unfold(number)
-        if segment.sealed:
-            segment.delete(index)
-        else:
-            # Invariant of the node map: it must cover all entries before one of them is deleted.
-            nodes = synced(segment, self.storage.limits)
-            segment.delete(index)
-            nodes.entry_removed(segment, index)
+        segment.delete(index)
         self.length -= 1
         self._rearrange(number)
 

@@ -1,8 +1,9 @@
 """Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
-Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
-(``engine.core.streams.nodes``). The policy applies to groups' references to trimmed entries. KEEPREF keeps pending
-records of trimmed entries, DELREF removes these records, and ACKED does not trim entries that a group still needs.
+Entries are removed from the head, exactly down to the threshold. ``~`` allows a server to keep more entries, so it only
+adds LIMIT: a maximum number of entries to remove. The policy applies to groups' references to trimmed entries. KEEPREF
+keeps pending records of trimmed entries, DELREF removes these records, and ACKED does not trim entries that a group
+still needs.
 """
 
 from __future__ import annotations
@@ -19,10 +20,8 @@ from engine.text.messages import streams
 
 KEEPREF, DELREF, ACKED = POLICIES
 
-#: Default LIMIT of approximate trimming, as a number of nodes, as in Redis.
-_DEFAULT_LIMIT_NODES = 100
-#: Maximum of this default, as a number of entries.
-_MAX_LIMIT = 1_000_000
+#: Number of entries whose references are handled together.
+_AT_ONCE = 10_000
 
 
 @dataclass(slots=True)
@@ -76,13 +75,15 @@ class Trim:
         """
         length = stream.length
         try:
-            if not self.strategy or not self._any_beyond(stream):
+            count = self.excess(stream) if self.strategy else 0
+            if not count:
                 return 0, None
-            if self.policy in (DELREF, ACKED):
-                return self._by_entry(stream), None
-            if not self.approximate:
-                return stream.trim_head(self.excess(stream)), None
-            return self._by_node(stream), None
+            most = min(count, self.limit) if self.limit else count
+            if self.policy == ACKED:
+                return self._unreferenced(stream, most), None
+            if self.policy == DELREF:
+                return _with_references(stream, most), None
+            return stream.trim_head(most), None
         except UnreadableError as error:
             return length - stream.length, error
 
@@ -94,93 +95,39 @@ class Trim:
             return 0
         return stream.count(0, self.threshold - 1)
 
-    def _any_beyond(self, stream: Stream) -> bool:
-        """Return whether any entry is beyond the threshold."""
-        if self.strategy == b"MAXLEN":
-            return stream.length > self.threshold
-        return bool(stream.length) and stream.first_id < self.threshold
+    def _unreferenced(self, stream: Stream, most: int) -> int:
+        """Trim up to ``most`` entries that no group needs; return the number removed.
 
-    def _effective_limit(self, stream: Stream) -> int:
-        """Return the maximum number of entries to remove; 0: no maximum."""
-        if not self.approximate:
-            return 0
-        if self.limit is not None:
-            return self.limit
-        default = _DEFAULT_LIMIT_NODES * stream.storage.limits.max_entries
-        return min(default, _MAX_LIMIT) if default > 0 else 10_000
-
-    def _droppable(self, stream: Stream, last_id: int, live: int) -> bool:
-        """Return whether a node with this last ID and ``live`` entries is entirely beyond the threshold."""
-        if self.strategy == b"MAXLEN":
-            return stream.length - live >= self.threshold
-        return last_id < self.threshold
-
-    def _by_node(self, stream: Stream) -> int:
-        by_id, limit, length = self.strategy == b"MINID", self._effective_limit(stream), stream.length
-        most = length if by_id else length - self.threshold
-        left = min(most, limit) if limit else most
-        # A node never spans two segments, so whole segments can be removed without deriving their nodes.
-        while 0 < stream.head_live <= left and not (by_id and stream.head_last_id >= self.threshold):
-            left -= stream.trim_head(stream.head_live)
-        while left > 0 and stream.length:
-            last_id, live = stream.head_node()
-            if live > left or (by_id and last_id >= self.threshold):
+        Entries that a group needs count as entries of the stream: MAXLEN also removes later entries.
+        """
+        # All entries after this one are undelivered entries of a group.
+        upto = min((group.last_id for group in stream.groups.values()), default=ids.MAX_ID)
+        if self.strategy == b"MINID":
+            upto = min(upto, self.threshold - 1)
+        removed, after = 0, -1
+        while removed < most:
+            entry_ids = stream.first_ids(_AT_ONCE, after)
+            for entry_id in entry_ids:
+                if entry_id > upto or removed == most:
+                    return removed
+                if not referenced(stream, entry_id):
+                    stream.trim_entry(entry_id)
+                    removed += 1
+            if len(entry_ids) < _AT_ONCE:
                 break
-            left -= stream.trim_head(live)
-        return length - stream.length
-
-    def _by_entry(self, stream: Stream) -> int:
-        limit, behind = self._effective_limit(stream), -1
-        removed = self._trim_sealed(stream) if self.policy == DELREF and not self.approximate else 0
-        while self._any_beyond(stream):
-            node = stream.node_behind(behind)
-            if node is None:
-                break
-            first_id, last_id, live = node
-            if limit and removed + live > limit:
-                break
-            if self.policy == ACKED and any(group.last_id < first_id for group in stream.groups.values()):
-                # A group still needs this node and all later nodes.
-                break
-            droppable = self._droppable(stream, last_id, live)
-            dropped = self._trim_node(stream, first_id, last_id, whole=droppable and self.policy == DELREF)
-            removed += dropped
-            if not droppable and dropped < live:
-                break
-            behind = last_id
+            after = entry_ids[-1]
         return removed
 
-    def _trim_sealed(self, stream: Stream) -> int:
-        """Trim sealed segments exactly, with the policy DELREF; return the number removed. This needs no nodes."""
-        count = min(self.excess(stream), stream.length - stream.open_length)
-        if not count:
-            return 0
-        entry_ids = stream.first_ids(count)
+
+def _with_references(stream: Stream, count: int) -> int:
+    """Trim the first ``count`` entries and remove the groups' references to them; return the number removed."""
+    removed = 0
+    while removed < count:
+        entry_ids = stream.first_ids(min(count - removed, _AT_ONCE))
         for group in stream.groups.values():
             group.acknowledge_many(entry_ids)
-        return stream.trim_head(count)
-
-    def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
-        """Trim a node's entries beyond the threshold, as far as the policy allows; return the number removed.
-
-        ``whole``: whether to remove all entries of the node, which must be the stream's oldest node.
-        """
-        entry_ids, dropped = stream.ids(first_id, last_id), 0
-        if whole:
-            for group in stream.groups.values():
-                group.acknowledge_many(entry_ids)
-            return stream.trim_head(len(entry_ids))
-        for entry_id in entry_ids:
-            beyond = stream.length > self.threshold if self.strategy == b"MAXLEN" else entry_id < self.threshold
-            if not beyond:
-                break
-            if self.policy == DELREF:
-                drop_references(stream, entry_id)
-            elif referenced(stream, entry_id):
-                continue
-            stream.trim_entry(entry_id)
-            dropped += 1
-        return dropped
+        removed += stream.trim_head(len(entry_ids))
+    return removed
 
 
 def referenced(stream: Stream, entry_id: int) -> bool:

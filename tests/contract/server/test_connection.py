@@ -300,14 +300,14 @@ def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
 
 def test_config_accepts_patterns_and_several_directives(server: Server) -> None:
     """CONFIG GET accepts several patterns, and CONFIG SET sets several directives and accepts units of sizes."""
-    found = server.run("CONFIG GET stream-node-max-* TIMEOUT")
+    found = server.run("CONFIG GET repl-backlog-* TIMEOUT")
     names = {name.lower() for name in (found if isinstance(found, dict) else found[::2])}
-    assert names == {b"stream-node-max-entries", b"stream-node-max-bytes", b"timeout"}
-    before = server.run("CONFIG GET stream-node-max-entries")
-    server.expect("CONFIG SET stream-node-max-entries 7 stream-node-max-bytes 1kb", OK)
-    server.expect("CONFIG GET stream-node-max-bytes", Map({"stream-node-max-bytes": "1024"}))
-    server.expect("CONFIG SET stream-node-max-entries 100 stream-node-max-bytes 4096", OK)
-    assert server.run("CONFIG GET stream-node-max-entries") == before
+    assert names == {b"repl-backlog-size", b"repl-backlog-ttl", b"timeout"}
+    before = server.run("CONFIG GET repl-backlog-ttl")
+    server.expect("CONFIG SET repl-backlog-ttl 7 repl-backlog-size 20kb", OK)
+    server.expect("CONFIG GET repl-backlog-size", Map({"repl-backlog-size": "20480"}))
+    server.expect("CONFIG SET repl-backlog-ttl 3600 repl-backlog-size 1mb", OK)
+    assert server.run("CONFIG GET repl-backlog-ttl") == before
 
 
 def test_time_is_seconds_and_microseconds(server: Server) -> None:

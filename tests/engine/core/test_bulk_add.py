@@ -70,7 +70,6 @@ def state(core: Core):
             stream.length,
             stream.last_id,
             stream.entries_added,
-            stream.node_extents(),
         )
         for key, stream, _ in core.databases[0].items()
     }

@@ -173,11 +173,11 @@ def test_an_invalid_configuration_stops_the_start() -> None:
 def test_a_configuration_file_is_read_and_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Flags override the file; CONFIG REWRITE keeps comments and order, and writes the changes."""
     file = tmp_path_factory.mktemp("conf") / "engine.conf"
-    file.write_text("# mine\ntimeout 7\nstream-node-max-entries 50 \nmaxclients 99\n")
+    file.write_text("# mine\ntimeout 7\nstream-idmp-maxsize 50 \nmaxclients 99\n")
     with servers.engine("--maxclients", "50", config_file=str(file)) as engine, Connection(engine) as client:
         assert client.run("CONFIG", "GET", "timeout", "maxclients") == [b"timeout", b"7", b"maxclients", b"50"]
         client.run("CONFIG", "SET", "timeout", "8", "slowlog-max-len", "20")
         assert client.run("CONFIG", "REWRITE") == b"OK"
     lines = file.read_text().splitlines()
-    assert lines[:4] == ["# mine", "timeout 8", "stream-node-max-entries 50", "maxclients 50"]
+    assert lines[:4] == ["# mine", "timeout 8", "stream-idmp-maxsize 50", "maxclients 50"]
     assert "slowlog-max-len 20" in lines

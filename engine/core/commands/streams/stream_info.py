@@ -43,12 +43,13 @@ _GROUPS_AT_ONCE = 200
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
     """Return the first fields of XINFO STREAM, which are the same with and without FULL."""
-    nodes, radix_nodes = stream.count_nodes()
+    segments = len(stream.pieces())
     config, producers = ctx.config, stream.producers
     return {
         b"length": stream.length,
-        b"radix-tree-keys": nodes,
-        b"radix-tree-nodes": radix_nodes,
+        b"radix-tree-keys": segments,
+        # As in a tree whose root has the segments as leaves.
+        b"radix-tree-nodes": segments + 1,
         b"last-generated-id": ids.text(stream.last_id),
         b"max-deleted-entry-id": ids.text(stream.max_deleted_id),
         b"entries-added": shown(stream.entries_added),

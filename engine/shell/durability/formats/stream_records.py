@@ -40,21 +40,18 @@ _MANY = 200
 def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     """Return the fields of a stream's record; see `engine.shell.durability.formats.records.encode`."""
     segments = array("Q")
-    #: Number and node state of each segment with nodes.
-    nodes: list[Any] = []
     for number, (first, piece) in enumerate(restore.pieces(stream)):
         if type(piece) is Stored and named is not None and isinstance(piece.place, SegmentPlace):
             segments.extend(_stored_row(piece, piece.place, first, 0, _SEALED, named))
         else:
             segment = restore.segment_at(stream, number)
             segments.extend(_segment_row(segment, first, put, named))
-            if segment.has_nodes:
-                nodes += number, restore.node_state(segment)
         if not number % _MANY:
             pause()
     counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
     groups = [_group(name, group, put) for name, group in stream.groups.items()]
-    return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
+    # The empty list is a field that older releases require.
+    return [counters, segments.tobytes(), [], groups, _producers(stream.producers)]
 
 
 def decode(
@@ -63,7 +60,7 @@ def decode(
     """Return the stream of a record, with its entries in ``storage``. Raises ValueError, TypeError, IndexError or
     KeyError if the record is invalid.
     """
-    (last_id, max_deleted, added, length), table, nodes, groups, producers = record
+    (last_id, max_deleted, added, length), table, _, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)
     columns = [rows[at::_COLUMNS] for at in range(_COLUMNS)]
@@ -81,11 +78,6 @@ def decode(
             continue
         segments.append(_segment_from(row, parts, storage, files))
         pause()
-    for number, state in zip(nodes[::2], nodes[1::2], strict=True):
-        first, piece = segments[number]
-        segment = piece if isinstance(piece, Segment) else restore.segment_of(storage, piece)
-        restore.restore_nodes(segment, state)
-        segments[number] = first, segment
     stream = restore.stream_of(storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")

@@ -60,7 +60,6 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
     """Use segments of a few entries, which are packed as columns; with ``are_pages``, treat short replies as long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
-        patch.setattr(segment, "SEGMENT_STEP", 1)
         patch.setattr(packer, "_MOST_VALUES", 1)
         patch.setattr(column_ranges, "_FEW", few)
         patch.setattr(column_ranges, "_PAGE_BYTES", 300)

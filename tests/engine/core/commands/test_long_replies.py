@@ -32,7 +32,6 @@ def small_segments() -> Iterator[None]:
     """Use short segments and short blocks of pending entries, so that there are many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
-        patch.setattr(segment, "SEGMENT_STEP", 1)
         patch.setattr(pending, "BLOCK", 8)
         yield
 

@@ -47,7 +47,7 @@ def test_all_data_is_restored(seed, version, cold):
         assert summary.version == version
         assert summary.has_sum
         assert state(again, times=True) == state(core, times=True)
-        known = [{at: details[1] for at, details in everything(each)["close"].items()} for each in (core, again)]
+        known = [{at: details[0] for at, details in everything(each)["close"].items()} for each in (core, again)]
         assert known[0] == known[1]
 
 

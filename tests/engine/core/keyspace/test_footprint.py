@@ -18,7 +18,6 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     entries.
     """
     monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 4)
-    monkeypatch.setattr(segment, "SEGMENT_STEP", 1)
     monkeypatch.setattr(pending, "BLOCK", 8)
     core = new_core()
     session = core.open_session(NOW_US)

@@ -1,4 +1,4 @@
-"""Segments, streams and the node map against plain lists."""
+"""Segments and streams against plain lists."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol import ids
-from engine.core.streams import nodes, segment
+from engine.core.streams import segment
 from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed, span_cache
 from engine.core.streams.compressed.codecs import CODEC, compress, decompressor
 from engine.core.streams.compressed.packer import pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
-from engine.core.streams.listpack import listpack_int, listpack_word
-from engine.core.streams.nodes import NodeLimits, radix_nodes
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
@@ -50,7 +48,6 @@ def small_sizes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_BYTES", 400)
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
-        patch.setattr(segment, "SEGMENT_STEP", 1)
         patch.setattr(packed, "CHUNK_BYTES", 80)
         patch.setattr(span_cache, "CACHE_BYTES", 300)
         patch.setattr(stream_module, "_MANY", 2)
@@ -77,7 +74,7 @@ def small_sizes() -> Iterator[None]:
 def test_equals_a_list(steps, low, high, count, near):
     """After additions, deletions and trims a stream returns the ranges, counts and look-ups of a list of entries."""
     with small_sizes():
-        stream, model, top = Stream(Storage(NodeLimits(0, 3))), {}, 0
+        stream, model, top = Stream(Storage()), {}, 0
         for kind, number in steps:
             if kind == "add":
                 top += number
@@ -101,7 +98,6 @@ def test_equals_a_list(steps, low, high, count, near):
             assert stream.length == len(live)
             assert stream.first_id == (live[0] if live else 0)
             assert stream.last_entry_id == (live[-1] if live else 0)
-            assert sum(live for _, _, live in stream.node_extents()) == stream.length
         live = sorted(model)
         if live and near:
             low, high = (live[end % len(live)] + end % 3 - 1 for end in (low, high))
@@ -128,45 +124,6 @@ def test_equals_a_list(steps, low, high, count, near):
         assert [stream.frame(entry_id) for entry_id in live] == [model[entry_id] for entry_id in live]
         twin = stream.copy(Storage())
         assert twin.ids(0, ids.MAX_ID) == live
-
-
-_EDITS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.integers(1, 9)),
-        st.tuples(st.just("delete"), st.integers(0, 60)),
-        st.tuples(st.just("limit"), st.integers(1, 5)),
-        st.tuples(st.just("copy"), st.just(0)),
-    ),
-    max_size=40,
-)
-
-
-@given(_EDITS)
-def test_nodes_follow_the_limits_at_the_time_of_their_entries(steps):
-    """Nodes derived on request equal those derived while their limits were in force."""
-    streams = Stream(Storage(NodeLimits(0, 3))), Stream(Storage(NodeLimits(0, 3)))
-    late, early = streams
-    for kind, number in steps:
-        if kind == "add":
-            for _ in range(number):
-                top = late.last_id + 1
-                for stream in streams:
-                    stream.append(top, frame(ids.text(top), [b"f", b"v"]))
-        elif kind == "delete":
-            assert late.delete(number) == early.delete(number)
-        elif kind == "copy":
-            late = late.copy()
-            streams = late, early
-        else:
-            late.keep_limits()
-            early.node_extents()
-            for stream in streams:
-                stream.storage.limits.max_entries = number
-    found, behind = [], -1
-    while (node := late.node_behind(behind)) is not None:
-        found.append(node)
-        behind = node[1]
-    assert found == early.node_extents() == late.node_extents()
 
 
 @given(
@@ -332,64 +289,3 @@ def test_one_decompressor_for_everything(codec):
     assert reader.decompress(blob, offsets, lengths) == b"".join(chunks)
     with pytest.raises(OSError, match=r"damaged|ompress"):
         reader.decompress(blob, [*offsets[:-1], offsets[-1] - 20], lengths)
-
-
-def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
-    """XINFO STREAM of a long stream estimates the number of nodes from fewer nodes than a segment has."""
-    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 500)
-    monkeypatch.setattr(nodes, "_AT_ONCE", 70)
-    stream = Stream(Storage(NodeLimits(0, 10)))
-    for number in range(1, 3601):
-        stream.append(number << 64, frame(b"%d-0" % number, [b"field", b"value"]))
-    assert stream.count_nodes()[0] == 360
-    assert sum(part.nodes.upto for part in stream.segments()) <= 280
-    assert len(stream.node_extents()) == 360
-
-
-def test_the_estimate_allows_for_entries_that_become_longer(monkeypatch):
-    """The number of nodes is estimated from the middle of the stream: entries at its start may be shorter."""
-    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 100)
-    stream = Stream(Storage())
-    for number in range(1, 3001):
-        stream.append(number << 64, frame(b"%d-0" % number, [b"name", b"x" * (20 + number // 10)]))
-    assert stream.count_nodes()[0] == pytest.approx(len(stream.node_extents()), rel=0.1)
-
-
-def _trie_nodes(keys: list[bytes]) -> int:
-    """Return the number of nodes of a compressed radix tree, counted by building it."""
-    if len(keys) == 1:
-        return 1 + bool(keys[0])
-    shared = 0
-    while len({key[shared] for key in keys}) == 1:
-        shared += 1
-    heads: dict[int, list[bytes]] = {}
-    for key in keys:
-        heads.setdefault(key[shared], []).append(key[shared + 1 :])
-    return bool(shared) + 1 + sum(map(_trie_nodes, heads.values()))
-
-
-@given(st.sets(st.integers(0, ids.MAX_ID) | st.integers(0, 3000), min_size=1, max_size=40))
-def test_the_number_of_radix_tree_nodes(keys):
-    """The number of radix tree nodes equals that of a tree built node by node."""
-    ordered = sorted(keys)
-    assert radix_nodes(ordered) == _trie_nodes([key.to_bytes(16, "big") for key in ordered])
-
-
-def test_packed_sizes():
-    """Integers and words have the sizes in a listpack that the format defines."""
-    assert [listpack_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
-        2,
-        2,
-        3,
-        3,
-        3,
-        4,
-        5,
-        6,
-        10,
-    ]
-    assert listpack_word(b"007") == 5
-    assert listpack_word(b"12") == 2
-    assert listpack_word(b"x" * 63) == 65
-    assert listpack_word(b"x" * 64) == 67
-    assert listpack_word(b"x" * 200) == 204

@@ -139,7 +139,6 @@ def test_redis_loads_the_directory_of_the_engine(tmp_path, seed):
                 engine.run("BGREWRITEAOF")
     if driver.session.multi is not None:
         engine.run("DISCARD")
-    engine.run("CONFIG SET stream-node-max-entries 100")
     wanted = visible(facts(asker(engine)))
     engine.die()
     with redis_on(tmp_path) as ask:

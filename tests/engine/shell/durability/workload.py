@@ -142,7 +142,7 @@ def freeze(core: Core, as_columns: bool = False) -> None:
 
 def everything(core: Core) -> dict[str, Any]:
     """Return all data of a core, including details that clients rarely see."""
-    nodes: dict[Any, Any] = {}
+    details: dict[Any, Any] = {}
     for db in core.databases:
         for key, value, _ in db.items():
             if isinstance(value, Stream):
@@ -160,8 +160,8 @@ def everything(core: Core) -> dict[str, Any]:
                     name: [(consumer.name, consumer.number) for consumer in group.consumers.values()]
                     for name, group in value.groups.items()
                 }
-                nodes[db.index, key] = (value.copy().node_extents(), known, numbers)
-    return {"state": state(core, times=True), "close": nodes}
+                details[db.index, key] = (known, numbers)
+    return {"state": state(core, times=True), "close": details}
 
 
 def empty_core() -> Core:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from engine.core.formats.rdb.primitives import add_elements, element, length
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
-from engine.core.streams.listpack import int_sizes, numbers_among
 from streamwire.frames import fields_of, find_starts, uniform
 from streamwire.walker import AFTER, BEFORE
 
@@ -34,6 +33,9 @@ _SHORT = 64
 #: Maximum size of an element whose length takes one byte instead of two.
 _SHORT_ELEMENT = 127
 _LINE_END = b"\r\n"
+#: Maximum number of digits of a 64-bit integer.
+_DIGITS = 19
+_MINUS, _ZERO = b"-0"
 #: Size of an integer element, including the length byte -> its first byte.
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
@@ -70,7 +72,7 @@ def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _In
     """Replace the words in these spans with listpack elements; return the spans of the elements."""
     sizes = ends - begins
     begins_of, ends_of = begins - 1, ends + 1
-    numbers, values = numbers_among(buffer, begins, sizes)
+    numbers, values = _numbers_among(buffer, begins, sizes)
     if len(numbers) < len(begins):
         strings = np.ones(len(begins), np.bool_)
         strings[numbers] = False
@@ -81,7 +83,7 @@ def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _In
             buffer[begins_of[at]] = 0x80 | sizes[at]
             buffer[ends[at]] = sizes[at] + 1
     if len(numbers):
-        widths = int_sizes(values)
+        widths = _int_sizes(values)
         _write_numbers(buffer, begins_of[numbers], values, widths)
         ends_of[numbers] = begins_of[numbers] + widths
     return begins_of, ends_of
@@ -134,7 +136,7 @@ def _write_head(
     for column in reversed(ids):
         numbers = np.frombuffer(column, np.uint64)
         differences = (numbers - np.repeat(numbers[::size], size)[: len(numbers)]).view(np.int64)
-        widths = int_sizes(differences)
+        widths = _int_sizes(differences)
         begins = begins - widths
         _write_numbers(buffer, np.maximum(begins, 0), differences, widths)
     for byte in reversed(tail + element(SAME_FIELDS)):
@@ -187,3 +189,38 @@ def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()
+
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+
+def _int_sizes(values: _Ints) -> _Ints:
+    """Return the sizes of integers in a listpack, in bytes."""
+    sizes = np.where(values < 0, ~values, values)
+    wider = (sizes >= 1 << 12) + (sizes >= 1 << 15).astype(np.int64) + (sizes >= 1 << 23) + 4 * (sizes >= 1 << 31)
+    return np.where((values >= 0) & (values < 128), 2, 3 + wider)
+
+
+def _numbers_among(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> tuple[_Ints, _Ints]:
+    """Return the indices of the words that are stored as integers, and their values."""
+    first = buffer[begins]
+    indices = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
+    if not len(indices):
+        return indices, np.zeros(0, np.int64)
+    are, values = _numbers(buffer, begins[indices], sizes[indices])
+    return indices[are], values[are]
+
+
+def _numbers(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> tuple[npt.NDArray[np.bool_], _Ints]:
+    """Return which of these words are canonical texts of signed 64-bit integers, and their values."""
+    minus = buffer[begins] == _MINUS
+    begins, digits = begins + minus, sizes - minus
+    are = (digits > 0) & (digits <= _DIGITS) & ((buffer[begins] != _ZERO) | (sizes == 1))
+    values = np.zeros(len(begins), np.uint64)
+    for index in range(min(int(digits.max()), _DIGITS)):
+        inside = index < digits
+        digit = buffer[np.where(inside, begins + index, 0)] - np.uint8(_ZERO)
+        are &= ~inside | (digit < 10)
+        values = np.where(inside, values * np.uint64(10) + digit, values)
+    are &= values <= np.uint64((1 << 63) - 1) + minus
+    return are, np.where(minus, np.uint64(0) - values, values).view(np.int64)

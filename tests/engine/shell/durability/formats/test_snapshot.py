@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats import snapshot, stream_records
 from engine.shell.durability.formats.manifest import OWN_SUFFIX, RESP_SUFFIX
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.appendonly import AppendOnly
@@ -51,8 +51,8 @@ def read(data: bytes):
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**9), cold=st.sampled_from(["", "frames", "columns"]))
 def test_all_data_is_restored(seed, cold, tmp_path_factory):
-    """A snapshot holds all data of a core: entries, counters, groups, times, nodes, producers, other
-    types and expiry.
+    """A snapshot holds all data of a core: entries, counters, groups, times, producers, other types
+    and expiry.
     """
     path = tmp_path_factory.mktemp("snapshot") / "x"
     with small_segments():
@@ -71,6 +71,21 @@ def test_all_data_is_restored(seed, cold, tmp_path_factory):
             driver.drive(60)
         assert again.changes.effects == core.changes.effects
         assert everything(again) == everything(core)
+
+
+def test_node_state_of_release_candidates_is_skipped(tmp_path, monkeypatch):
+    """A snapshot of a release candidate that describes the nodes of a stream's segments is loaded without them."""
+    encode = stream_records.encode
+
+    def encode_with_nodes(*args):
+        counters, segments, _, *rest = encode(*args)
+        return [counters, segments, [0, [b"\0" * 4, 1, [b"\0" * 16, [b"f"], 1, 0, 17], [0, 0], [1, 4096, 100]]], *rest]
+
+    core = driven(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_records, "encode", encode_with_nodes)
+        data = written(core, tmp_path / "x")
+    assert everything(read(data)) == everything(read(written(core, tmp_path / "y")))
 
 
 def test_a_snapshot_shows_one_moment(tmp_path):
