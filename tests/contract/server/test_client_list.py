@@ -65,11 +65,11 @@ def test_client_list_has_the_size_of_a_waiting_command(server: Server) -> None:
     """``argv-mem`` is the size of the arguments of the command that a client waits in or runs, and otherwise 0."""
     client = server.client()
     number = client.run("CLIENT ID")
-    client.send("BLPOP some-list 0")
+    client.send("XREAD BLOCK 0 STREAMS s 0")
     client.expect_blocked()
-    assert fields_of(server, number)["argv-mem"] == "15"
+    assert fields_of(server, number)["argv-mem"] == "20"
     assert b" argv-mem=10 " in server.run("CLIENT INFO")
-    server.expect("RPUSH some-list 1", 1)
+    server.given("XADD s 1-1 f v")
     client.receive()
     assert fields_of(server, number)["argv-mem"] == "0"
 
@@ -90,10 +90,10 @@ def test_client_list_counts_bytes_and_commands(server: Server) -> None:
     assert counted() == 1
     client.run("EXEC")
     assert counted() == 4
-    client.send("BLPOP l 0")
+    client.send("XREAD BLOCK 0 STREAMS s $")
     client.expect_blocked()
     assert counted() == 4
-    server.run("RPUSH l value")
+    server.run("XADD s 1-1 f v")
     client.receive()
     assert counted() == 5
     asked = b"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n"

@@ -56,16 +56,16 @@ def test_commandstats_count_calls_rejections_and_failures(server: Server) -> Non
     """
     server.given("SET s x", "CONFIG RESETSTAT")
     reader = server.client()
-    reader.send("BLPOP l 0")
+    reader.send("XREAD BLOCK 0 STREAMS l $")
     reader.expect_blocked()
-    server.given("RPUSH l a")
+    server.given("XADD l 1-1 f v")
     reader.receive()
-    for wrong in ("GET", "LPUSH s y", "CONFIG GET", "NOSUCH x"):
+    for wrong in ("GET", "HLEN s", "CONFIG GET", "NOSUCH x"):
         server.run(wrong)
     found = counted(server)
-    assert found["blpop"] == "1/0/0"
+    assert found["xread"] == "1/0/0"
     assert found["get"] == "0/1/0"
-    assert found["lpush"] == "1/0/1"
+    assert found["hlen"] == "1/0/1"
     assert found["config|get"] == "0/1/0"
     assert found["config|resetstat"] == "1/0/0"
     assert "info" not in found
@@ -79,17 +79,6 @@ def test_hscan_novalues(server: Server) -> None:
     server.expect("HSCAN h 0 NOVALUES MATCH b COUNT 5", ["0", ["b"]])
     server.expect("HSCAN h 0 MATCH a NOVALUES", ["0", ["a"]])
     server.expect("SCAN 0 NOVALUES", Error("ERR NOVALUES option can only be used in HSCAN"))
-
-
-@since("7.2")
-def test_short_lists_are_listpacks(server: Server) -> None:
-    """A list of up to 8 kB is a listpack, a longer one a quicklist, and a shortened one a listpack again."""
-    server.given("RPUSH short a b", ("RPUSH", "long", *["x" * 100] * 100), ("RPUSH", "wide", "x" * 9000))
-    server.expect("OBJECT ENCODING short", "listpack")
-    server.expect("OBJECT ENCODING long", "quicklist")
-    server.expect("OBJECT ENCODING wide", "quicklist")
-    server.given("LTRIM long 0 3")
-    server.expect("OBJECT ENCODING long", "listpack")
 
 
 def test_object_freq_needs_an_lfu_policy(server: Server) -> None:
@@ -155,14 +144,14 @@ def test_waiting_keys_are_counted(server: Server) -> None:
     client.
     """
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $")
-    list_reader, group_reader = server.client(), server.client()
-    list_reader.send("BLPOP l 0")
-    list_reader.expect_blocked()
+    reader, group_reader = server.client(), server.client()
+    reader.send("XREAD BLOCK 0 STREAMS t $")
+    reader.expect_blocked()
     group_reader.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
     group_reader.expect_blocked()
     text = server.run("INFO clients").decode()
     assert "\r\ntotal_blocking_keys:2\r\n" in text
     assert "\r\ntotal_blocking_keys_on_nokey:1\r\n" in text
-    server.given("RPUSH l a", "XADD s 2-1 f v")
-    list_reader.receive()
+    server.given("XADD t 1-1 f v", "XADD s 2-1 f v")
+    reader.receive()
     group_reader.receive()

@@ -127,15 +127,6 @@ def test_scripts_need_no_keys(server: Server) -> None:
     server.expect("COMMAND GETKEYS EVAL x 1 a b", ["a"])
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["ZUNION 0 a", "ZUNION 2 a", "ZUNIONSTORE d 0 a", "ZUNIONSTORE d 3 a", "LMPOP 5 a LEFT", "SINTERCARD 5 a LIMIT"],
-)
-def test_a_number_of_keys_beyond_the_arguments_is_rejected(server: Server, command: str) -> None:
-    """GETKEYS rejects a command that has fewer arguments than its number of keys."""
-    server.expect(f"COMMAND GETKEYS {command}", NO_KEYS)
-
-
 @since("7.2")
 def test_getkeys_accepts_a_command_without_arguments(server: Server) -> None:
     """COMMAND GETKEYS of a command without arguments fails with an error about that command."""

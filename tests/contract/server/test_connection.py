@@ -333,12 +333,12 @@ def test_replies_can_be_switched_off(server: Server) -> None:
 def test_a_skipped_reply_of_a_blocking_command_is_the_only_one(server: Server) -> None:
     """CLIENT REPLY SKIP before a blocking command suppresses its reply, and no later one."""
     client = server.client()
-    for command in ("CLIENT REPLY SKIP", "BLPOP k 0"):
+    for command in ("CLIENT REPLY SKIP", "XREAD BLOCK 0 STREAMS s $"):
         client.send(command)
     client.expect_blocked()
-    server.expect("RPUSH k v", 1)
+    server.given("XADD s 1-1 f v")
     client.expect("PING one", "one")
-    for command in ("CLIENT REPLY SKIP", "BLPOP k 0.01"):
+    for command in ("CLIENT REPLY SKIP", "XREAD BLOCK 10 STREAMS s $"):
         client.send(command)
     client.expect("PING two", "two")
 

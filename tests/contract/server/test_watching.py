@@ -289,19 +289,6 @@ def test_digests_identify_the_data(debugged: Server) -> None:
     assert missing == b"0" * 40
 
 
-@since("8.0")
-def test_a_digest_depends_on_which_fields_have_deadlines(debugged: Server) -> None:
-    """Whether a hash field has a deadline changes the digest; the time of the deadline does not."""
-    server = debugged
-    server.given("HSET h a 1 b 2")
-    digests = [server.run("DEBUG DIGEST-VALUE h")]
-    for command in ("HEXPIRE h 1000 FIELDS 1 a", "HEXPIRE h 2000 FIELDS 1 a", "HPERSIST h FIELDS 1 a"):
-        server.given(command)
-        digests.append(server.run("DEBUG DIGEST-VALUE h"))
-    first, expiring, later, again = digests
-    assert (expiring == later, first == again, first == expiring) == (True, True, False)
-
-
 def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
     """After DEBUG SET-ACTIVE-EXPIRE 0 expired keys stay until they are accessed."""
     server = debugged
