@@ -13,7 +13,6 @@ from engine.core.commands.streams import extensions, stream_info
 from engine.core.commands.streams.entries import ranges
 from engine.core.commands.streams.groups import history, pending_entries, pending_records
 from engine.core.dispatch import Core
-from engine.core.keyspace import elements
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages
 from engine.core.streams import group, pending, runs, segment
@@ -49,15 +48,14 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
         (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
-        (hashes, {"MANY": 20}),
-        (elements, {"_PART": 10, "_PARTS": 1}),
+        (hashes, {"_PAGE": 10}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
     lower(monkeypatch, limits)
 
 
 class Side:
-    """A core with a partly packed stream that has gaps, a group of many consumers, a hash, a list and other keys."""
+    """A core with a partly packed stream that has gaps, a group of many consumers, a hash and other keys."""
 
     def __init__(self) -> None:
         self.core: Core = new_core()
@@ -79,7 +77,6 @@ class Side:
         self.run("XREADGROUP GROUP g-2 c COUNT 3 STREAMS t >")
         for number in range(50):
             self.run(f"HSET h field-{number} {number}")
-            self.run(f"RPUSH l {number}")
             self.run(f"SET key-{number} {number}")
         stream = self.core.databases[0].stream(b"s")
         assert stream is not None
@@ -99,7 +96,7 @@ MEANWHILE = """XADD s * field new; XDEL s 10-1 11-1 13-1 150-1 151-1 152-1; XTRI
     XGROUP DELCONSUMER s g c-5; XGROUP CREATECONSUMER s g a-new-one; XNACK s g FATAL IDS 2 121-1 122-1;
     XADD t * field new; XDEL t 3-1; XGROUP SETID t g-3 9-1; XGROUP DESTROY t g-4; XGROUP CREATE t g-40 0;
     XREADGROUP GROUP g-11 c STREAMS t >;
-    HSET h field-3 changed new new; HDEL h field-40 field-41; RPUSH l new; LPOP l; DEL key-1; SET key-3 changed"""
+    HSET h field-3 changed new new; HDEL h field-40 field-41; DEL key-1; SET key-3 changed"""
 
 COMMANDS = [
     "XRANGE s - +",
@@ -122,11 +119,8 @@ COMMANDS = [
     "HGETALL h",
     "HKEYS h",
     "HVALS h",
-    "LRANGE l 3 -1",
-    "LRANGE l 28 -1",
     "KEYS *",
     "HRANDFIELD h 40",
-    "LPOP l 45",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),
     "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
     "MULTI" + "; XLEN s" * 30 + "; EXEC",
