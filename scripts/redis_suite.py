@@ -37,7 +37,7 @@ UNITS = (
     *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),
     *("unit/auth", "unit/protocol", "unit/keyspace", "unit/scan", "unit/info", "unit/info-command", "unit/expire"),
     *("unit/multi", "unit/quit", "unit/pubsub", "unit/pubsubshard", "unit/introspection", "unit/introspection-2"),
-    *("unit/pause", "unit/querybuf", "unit/slowlog", "unit/sort", "unit/scripting", "unit/functions", "unit/dump"),
+    *("unit/pause", "unit/querybuf", "unit/slowlog", "unit/sort", "unit/dump"),
     *("unit/acl", "unit/acl-v2", "unit/other", "unit/wait", "unit/shutdown", "unit/limits", "unit/obuf-limits"),
     *("unit/maxmemory", "unit/lazyfree", "unit/latency-monitor", "unit/networking", "unit/violations", "unit/aofrw"),
     *("integration/aof", "integration/aof-multi-part", "integration/rdb", "integration/replication"),

@@ -5,7 +5,7 @@ The checks run in Redis's order: if several fail, the client receives the error 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 
 from engine.core.clients.accounts import Accounts
@@ -76,8 +76,6 @@ class Refusal(Enum):
     LOADING = auto()
     #: Data is being loaded that will replace the current data, which can still be read.
     ASYNC_LOADING = auto()
-    #: A slow script is running.
-    BUSY = auto()
 
 
 #: Flags of the commands that CLIENT PAUSE WRITE delays.
@@ -88,14 +86,13 @@ _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
     Refusal.ASYNC_LOADING: ("no_async_loading", True),
-    Refusal.BUSY: ("allow_busy", False),
 }
 
 
 class Admission:
     """The admission checks of one core. The shell sets ``memory_full`` and calls ``refuse``."""
 
-    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "flags_of", "memory_counts", "memory_full", "refuses")
+    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "memory_counts", "memory_full", "refuses")
 
     def __init__(self, accounts: Accounts, changes: Changes, pause: Pause) -> None:
         self._accounts = accounts
@@ -108,9 +105,6 @@ class Admission:
         #: Whether any reason to refuse applies. The master of this server is exempt from all reasons.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: Function that returns the flags of a command called with the given words. The core replaces this function
-        #: with one that considers the flags that a script declares.
-        self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
         """Refuse commands for this reason, with the reply ``error``; an empty ``error`` allows them again."""
@@ -127,30 +121,23 @@ class Admission:
         """Raise CommandError if the session may not call the command now."""
         if session.limited:
             self._accounts.check(session, command, argv)
-        if self.memory_full and not self._changes.replaying and self._needs_memory(session, command, argv):
+        if self.memory_full and not self._changes.replaying and self._needs_memory(session, command):
             raise CommandError(server.OUT_OF_MEMORY)
         refuses = self.refuses and not self._changes.replaying and not session.is_master
         if refuses:
-            self._check_writing(session, command, argv)
+            self._check_writing(session, command)
         if session.proto == 2 and session.subscriptions and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
         if refuses:
-            self._check_readiness(session, command, argv)
+            self._check_readiness(session, command)
 
-    def _all_flags(self, session: Session, command: Command, argv: list[bytes]) -> Iterator[frozenset[str]]:
-        """Yield the flags of a command. For EXEC, also yield the flags of each queued command."""
-        yield self.flags_of(command, argv)
-        if command.name == "exec":
-            for queued, words in session.multi or ():
-                yield self.flags_of(queued, words) if isinstance(words, list) else queued.flags
+    def _needs_memory(self, session: Session, command: Command) -> bool:
+        return any("denyoom" in flags for flags in _all_flags(session, command))
 
-    def _needs_memory(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        return any("denyoom" in flags for flags in self._all_flags(session, command, argv))
-
-    def _check_writing(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        if any("write" in flags for flags in self._all_flags(session, command, argv)):
+    def _check_writing(self, session: Session, command: Command) -> None:
+        if any("write" in flags for flags in _all_flags(session, command)):
             reasons: tuple[Refusal, ...] = _WRITING
         elif command.name == "ping":
             reasons = (Refusal.DISK,)
@@ -160,11 +147,9 @@ class Admission:
             if why in self._refusals:
                 raise CommandError(self._refusals[why])
 
-    def _check_readiness(self, session: Session, command: Command, argv: list[bytes]) -> None:
+    def _check_readiness(self, session: Session, command: Command) -> None:
         for why, (flag, having) in _EXEMPT.items():
-            if why in self._refusals and any(
-                (flag in flags) is having for flags in self._all_flags(session, command, argv)
-            ):
+            if why in self._refusals and any((flag in flags) is having for flags in _all_flags(session, command)):
                 raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
@@ -186,12 +171,21 @@ class Admission:
         if now >= pause.until:
             pause.clear()
             return False
-        return now < pause.all_until or self._may_replicate(session, argv)
+        return now < pause.all_until or _may_replicate(session, argv)
 
-    def _may_replicate(self, session: Session, argv: list[bytes]) -> bool:
-        """Return whether the command, or a script that it runs, may have replicated effects."""
-        try:
-            command = look_up(argv)
-        except CommandError:
-            return False
-        return any(flags & _REPLICATED for flags in self._all_flags(session, command, argv))
+
+def _all_flags(session: Session, command: Command) -> Iterator[frozenset[str]]:
+    """Yield the flags of a command. For EXEC, also yield the flags of each queued command."""
+    yield command.flags
+    if command.name == "exec":
+        for queued, _ in session.multi or ():
+            yield queued.flags
+
+
+def _may_replicate(session: Session, argv: list[bytes]) -> bool:
+    """Return whether the command may have replicated effects."""
+    try:
+        command = look_up(argv)
+    except CommandError:
+        return False
+    return any(flags & _REPLICATED for flags in _all_flags(session, command))

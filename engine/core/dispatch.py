@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
-from engine.core.admission import NOT_QUEUED, Admission, Refusal, look_up
+from engine.core.admission import NOT_QUEUED, Admission, look_up
 from engine.core.blocked_clients import Blocked
 from engine.core.bulk_add import add_framed, add_run
 from engine.core.clients.accounts import Accounts
@@ -42,9 +42,6 @@ from engine.core.keyspace.members import SET_LIMITS, set_limits
 from engine.core.keyspace.sorted_set import SORTED_SET_LIMITS, sorted_set_limits
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
-from engine.core.scripting.functions import Functions
-from engine.core.scripting.script_flags import Declared
-from engine.core.scripting.scripts import Scripts
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.table.registry import COMMANDS, WRITTEN, Command, called_by
@@ -64,12 +61,10 @@ class Core:
         "config",
         "databases",
         "divided",
-        "functions",
         "monitors",
         "outbox",
         "pause",
         "pubsub",
-        "scripts",
         "serve_later",
         "sessions",
         "streams",
@@ -110,9 +105,6 @@ class Core:
             divided=self.divided,
             config=config,
         )
-        self.scripts = self._ctx.scripts = Scripts(self._ctx, self.admission)
-        self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
-        self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
         #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
         self.serve_later = False
@@ -155,15 +147,6 @@ class Core:
     @replication.setter
     def replication(self, replication: Replication) -> None:
         self._ctx.replication = replication
-
-    def add_library(self, code: bytes) -> None:
-        """Add a library of functions from a file."""
-        self.functions.restore_later([code])
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a slow script is still running, so that its changes to the data are incomplete."""
-        return bool(self.admission.refusal(Refusal.BUSY))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -267,8 +250,8 @@ class Core:
                 raise
             if len(changes.effects) - first > 1:
                 changes.seal_effects(first)
-        elif not self.is_busy:
-            # Another command has finished this one. If that is a slow script, its effects must be complete first.
+        else:
+            # Another command has finished this one.
             reply = steps.reply
         if changes.ready:
             self.blocked.serve()
@@ -278,8 +261,7 @@ class Core:
         """Run the next step of a command; return the reply, or ``steps`` if the command is not finished."""
         changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
         now_us, failed = changes.now_us, False
-        if not steps.is_whole:
-            changes.set_time(steps.now_us)
+        changes.set_time(steps.now_us)
         self._ctx.enter(session)
         try:
             reply = steps.next()

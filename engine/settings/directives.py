@@ -167,7 +167,6 @@ _TABLE: tuple[Directive, ...] = (
     _integer("latency-monitor-threshold", 0, 0, I64_MAX),
     _yes_no("latency-tracking", True),
     _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9"),
-    _integer("busy-reply-threshold", 5000, 0, I64_MAX, alias="lua-time-limit"),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000"),
     _text("dbfilename", "dump.rdb", PROTECTED, _DB_FILE),

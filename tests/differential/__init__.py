@@ -1,7 +1,7 @@
 """Random sequences of commands, run on the engine's core and on a real redis-server, compared reply by reply.
 
 vocabulary  a few keys, groups, consumers, IDs and times, so that commands meet
-streams, values, scripts
+streams, values
             commands by the type of their key
 grammar     makes sequences of commands, some with invalid words
 sides       the two sides: the core or an engine in a process, and redis-server

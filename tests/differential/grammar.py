@@ -10,7 +10,6 @@ from collections.abc import Callable
 from random import Random
 
 from tests.differential import streams, values
-from tests.differential.scripts import Scripts
 from tests.differential.vocabulary import GROUPS, KEYS, Vocabulary, Words
 
 Step = tuple[int, tuple[str, ...]]
@@ -57,7 +56,7 @@ NOISE = [
 ]
 
 #: Commands in which another word would make the result random.
-_NOT_CHANGED = {"HRANDFIELD", "EVAL"}
+_NOT_CHANGED = {"HRANDFIELD"}
 
 
 class Grammar(Vocabulary):
@@ -69,7 +68,6 @@ class Grammar(Vocabulary):
 
     def __init__(self, random: Random, families: set[str]) -> None:
         super().__init__(random)
-        self.scripts = Scripts(random)
         self.values = values.Values(random)
         self.transactions = "transaction" in families
         self._streams = not families.isdisjoint({"stream", "group", "newer"})
@@ -175,10 +173,6 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (_plain("HGETALL", "fence"), 0.3),
         (lambda g: ["HINCRBY", "fence", g.one(["a", "b"]), "5"], 0.2),
         (lambda g: ["HDEL", "fence", g.one(["a", "b"])], 0.2),
-    ],
-    "script": [
-        (lambda g: g.scripts.command(), 4),
-        (lambda g: ["SCRIPT", "EXISTS", "0" * 40], 0.1),
     ],
     "transaction": [
         (_plain("MULTI"), 0.05),

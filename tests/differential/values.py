@@ -168,9 +168,6 @@ def _hash(v: Values) -> Words:
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
-_AGAIN = "local d = redis.call('DUMP', KEYS[1]) if d then redis.call('RESTORE', KEYS[2], ARGV[1], d, 'REPLACE') end"
-
-
 def _any_key(v: Values) -> Words:
     key, other = v.one(ALL), v.one(ALL)
     expire = v.one(["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"])
@@ -187,7 +184,6 @@ def _any_key(v: Values) -> Words:
             [v.one(["TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"]), key],
             ["SCAN", "0", "COUNT", "10000", "TYPE", v.one([*NAMES, "stream", "none", "x"])],
             ["KEYS", v.one(GLOBS)],
-            ["EVAL", _AGAIN, "2", key, other, v.one(["0", "0", "0", "100000000", "-1"])],
         ]
     )
 

@@ -23,7 +23,7 @@ _NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "comman
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
 #: Commands whose repeated arguments depend on each other or have a syntax of their own: see ``_by_hand``.
 _BY_HAND = frozenset(
-    {"xread", "xreadgroup", "acl|setuser", "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "ps.add"}
+    {"xread", "xreadgroup", "acl|setuser", "ps.add"}
     | {"client|tracking", "client|list", "config|set", "zunion", "zunionstore", "zinter", "zinterstore"}
 )
 _COUNTS = ("numkeys", "numfields", "numids")
@@ -235,10 +235,6 @@ def _nothing(n: int) -> Iterator[Words]:
     return iter(())
 
 
-#: A script that reads its arguments.
-_SCRIPT = b"local n = 0 for i, k in ipairs(KEYS) do n = n + #k end return n + #ARGV"
-
-
 def _by_hand() -> Iterator[Case]:
     def streams(n: int) -> Iterator[Words]:
         return _prepared("stream", True, n)
@@ -279,17 +275,6 @@ def _by_hand() -> Iterator[Case]:
                 f"{name.decode().lower()}store, {kind} key",
                 lambda n: _prepared("sorted-set", True, n),
                 lambda n, name=name, kind=kind: [name + b"STORE", b"d", b"%d" % n, *_named(kind, n)],
-            )
-        for name in (b"EVAL", b"EVAL_RO"):
-            yield Case(
-                f"{name.decode().lower()}, {kind} key",
-                _nothing,
-                lambda n, name=name, kind=kind: [name, _SCRIPT, b"%d" % n, *_named(kind, n)],
-            )
-            yield Case(
-                f"{name.decode().lower()}, {kind} arg",
-                _nothing,
-                lambda n, name=name, kind=kind: [name, _SCRIPT, b"0", *_named(kind, n)],
             )
         yield Case(
             f"client tracking, {kind} prefix",

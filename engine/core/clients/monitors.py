@@ -1,7 +1,7 @@
 """The clients that receive the commands of all clients (MONITOR), and the format of the lines that they receive.
 
-As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. The exception is a
-command that runs a script: it precedes the commands that the script calls. Administrative commands are not shown.
+As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. Administrative
+commands are not shown.
 """
 
 from __future__ import annotations
@@ -39,11 +39,7 @@ class Monitors:
     def show(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show a command that ``session`` has run to all monitors."""
         if not command.flags & {"admin", "skip_monitor"}:
-            self.show_words(session, argv)
-
-    def show_words(self, session: Session, argv: list[bytes]) -> None:
-        """Show the words of any command to all monitors."""
-        words = b" ".join(map(quoted, without_secrets(argv)))
-        seconds, micros = divmod(self._changes.now_us, 1_000_000)
-        line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))
-        self._outbox += [(monitor, line) for monitor in self.sessions]
+            words = b" ".join(map(quoted, without_secrets(argv)))
+            seconds, micros = divmod(self._changes.now_us, 1_000_000)
+            line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))
+            self._outbox += [(monitor, line) for monitor in self.sessions]

@@ -102,7 +102,7 @@ class Session:
         self.multi_failed = False
         #: Whether a watched key has changed, so that EXEC returns nil.
         self.dirty_exec = False
-        #: Whether EXEC or a script is running this session's commands, which must not block.
+        #: Whether EXEC is running this session's commands, which must not block.
         self.in_exec = False
         #: Watched (database, key) pairs -> whether the key was expired, but not removed yet, when WATCH ran.
         self.watching: dict[tuple[int, bytes], bool] = {}

@@ -110,11 +110,6 @@ class Event:
         self.samples.append((second, milliseconds))
 
 
-#: Maximum number of codes that error replies are counted by, as in Redis, and the code that INFO shows above it.
-_MOST_CODES = 128
-_TOO_MANY = b"ERRORSTATS_DISABLED"
-
-
 class Telemetry:
     """The measurements of one core's commands, and its slow log."""
 
@@ -141,7 +136,7 @@ class Telemetry:
         self._config = config
         #: Number of error replies.
         self.error_replies = 0
-        #: Number of error replies by code; only ``_TOO_MANY`` if there were too many codes, such as a script's own.
+        #: Number of error replies by code.
         self.errors: dict[bytes, int] = {}
         #: The shell's clock in nanoseconds since the epoch, which can be set back. ``measured_ns`` is the clock's time
         #: when the last command ended, or when the shell started the current batch of commands.
@@ -187,22 +182,12 @@ class Telemetry:
         self._follow()
 
     def count_error(self, error: CommandError) -> None:
-        """Count an error reply by its code, unless it is already counted. A text of one word has the code ERR."""
-        if error.counted:
-            return
-        error.counted = True
+        """Count an error reply by its code. A text of one word has the code ERR."""
         code, space, _ = error.text.partition(b" ")
         if not space:
             code = b"ERR"
         self.error_replies += 1
-        errors = self.errors
-        if code in errors:
-            errors[code] += 1
-        elif _TOO_MANY not in errors:
-            if len(errors) == _MOST_CODES:
-                errors.clear()
-                code = _TOO_MANY
-            errors[code] = 1
+        self.errors[code] = self.errors.get(code, 0) + 1
 
     def reset(self) -> None:
         """Reset all counters, but not the slow log and the events."""

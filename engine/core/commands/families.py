@@ -16,10 +16,7 @@ key_command = Family(group="generic", acl="keyspace", keys=ONE_KEY)
 database_command = Family(group="server", acl="keyspace")
 generic_command = Family(group="generic", acl="connection")
 connection_command = Family(group="connection", acl="connection")
-transaction_command = Family(
-    group="transactions", acl="transaction", since="1.2.0", flags="noscript loading stale fast allow_busy"
-)
-pubsub_command = Family(group="pubsub", since="2.0.0", flags="pubsub noscript loading stale")
+transaction_command = Family(group="transactions", acl="transaction", since="1.2.0", flags="loading stale fast")
+pubsub_command = Family(group="pubsub", since="2.0.0", flags="pubsub loading stale")
 cluster_command = Family(group="cluster", acl="connection", since="3.0.0")
-script_command = Family(group="scripting", acl="scripting")
 server_command = Family(group="server")

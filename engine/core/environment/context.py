@@ -22,7 +22,6 @@ from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability, WithoutDisk
 from engine.core.environment.host import Host, WithoutProcess
 from engine.core.environment.replication import Replication, WithoutReplicas
-from engine.core.environment.scripting import FunctionLibraries, ScriptCache
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.members import SetLimits
@@ -68,10 +67,6 @@ class Context:
     divided: DividedCommands
     #: Whether the core's caller accepts `Steps` instead of a reply, and runs each step.
     allows_steps: bool = False
-    #: Lua scripts; set by the core.
-    scripts: ScriptCache = field(init=False)
-    #: Libraries of Lua functions; set by the core.
-    functions: FunctionLibraries = field(init=False)
     # Settings, and interfaces to the outside of the core.
     config: Config
     #: Maximum number of fields of a small hash, and maximum length of its fields and values: current values of the
@@ -185,7 +180,7 @@ class Context:
     ) -> Reply:
         """Block the client until one of ``keys`` is signalled, then run ``argv`` again.
 
-        If ``timeout_ms`` is 0, the client waits indefinitely. In a transaction or a script, do not block, and return
+        If ``timeout_ms`` is 0, the client waits indefinitely. In a transaction, do not block, and return
         ``on_timeout``.
 
         A command that runs again and blocks again keeps its position in the queue and its first deadline. At

@@ -3,10 +3,10 @@
 A divided command holds its keys until its last step, so that other clients see it as one operation. A held key is held
 in all databases. A key that the command only reads is held against changes, any other key against all use.
 
-* Clients' commands that name a held key wait; the shell calls `DividedCommands.must_wait`. This includes EXEC, and
-  scripts with their declared keys. A blocked client is served when its keys are no longer held.
-* If a command cannot wait, the divided command is finished first, at once. This applies to a script's call with an
-  undeclared key, to a master's commands, and to commands such as FLUSHALL and REPLICAOF, which affect all keys.
+* Clients' commands that name a held key wait; the shell calls `DividedCommands.must_wait`. This includes EXEC.
+  A blocked client is served when its keys are no longer held.
+* If a command cannot wait, the divided command is finished first, at once. This applies to a
+  master's commands, and to commands such as FLUSHALL and REPLICAOF, which affect all keys.
 * Held keys do not expire. The time of all steps is that of the first one.
 
 A divided command starts only if none of its keys is held, and waits for nothing. So there is no deadlock.

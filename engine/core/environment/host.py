@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from engine.core.clients.session import Session
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.replies import CommandError
 from engine.text.messages import settings
 
 
@@ -65,23 +65,6 @@ class ProcessFacts:
     kbps_out: float = 0.0
 
 
-#: Result of ``Stack.run`` and ``Stack.resume`` if the work was suspended before its end.
-SUSPENDED: Final = object()
-
-
-class Stack(Protocol):
-    """A separate call stack, on which one function at a time runs and can be suspended."""
-
-    def run(self, work: Callable[[], Reply]) -> Reply:
-        """Run ``work``; return its reply, or SUSPENDED. Raise the work's exceptions."""
-
-    def resume(self) -> Reply:
-        """Resume suspended work; return and raise as ``run`` does."""
-
-    def pause(self) -> None:
-        """Suspend the work, which calls this method itself. ``run`` or ``resume`` then returns SUSPENDED."""
-
-
 class Host(Protocol):
     """The process around a core."""
 
@@ -106,12 +89,6 @@ class Host(Protocol):
 
     def log(self, text: bytes) -> None:
         """Write a line of text from a client to the log."""
-
-    def script_log(self, level: int, text: bytes) -> None:
-        """Write a line of text from a script to the log; ``level`` is 0 (debug) to 3 (warning)."""
-
-    def stack(self) -> Stack | None:
-        """Return the stack for work that may take long; None if work cannot be suspended."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed unexpectedly and that the server continues."""
@@ -157,13 +134,6 @@ class WithoutProcess:
 
     def log(self, text: bytes) -> None:
         """Do nothing: there is no log."""
-
-    def script_log(self, level: int, text: bytes) -> None:
-        """Do nothing: there is no log."""
-
-    def stack(self) -> Stack | None:
-        """Return None: work cannot be suspended."""
-        return None
 
     def report_failure(self, command: str, error: Exception) -> None:
         del command

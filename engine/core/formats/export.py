@@ -38,8 +38,6 @@ def encode(argv: list[bytes]) -> bytes:
 
 def commands(image: Image) -> Iterator[bytes]:
     """Yield the commands that recreate the image on an empty server, as RESP: one or several commands at a time."""
-    for code in image.libraries:
-        yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
         yield encode([b"SELECT", b"%d" % db.index])
         for key, value, deadline in db.items():

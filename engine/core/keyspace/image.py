@@ -79,8 +79,6 @@ class Image:
     databases: list[DatabaseImage]
     #: stream-idmp-duration and stream-idmp-maxsize: the defaults for streams without their own limits.
     idmp_defaults: tuple[int, int]
-    #: The source code of the libraries of functions.
-    libraries: Sequence[bytes] = ()
 
     @property
     def keys(self) -> int:
@@ -95,12 +93,12 @@ class Image:
                     empty_in_steps(value)
 
 
-def capture(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
+def capture(databases: Sequence[Database], config: Config, now: int) -> Image:
     """Return the state of all databases at the current time ``now``, in milliseconds since the epoch.
 
-    Due keys are left out. ``libraries`` is the source code of the libraries of functions.
+    Due keys are left out.
     """
-    builder = ImageBuilder(databases, config, now, libraries)
+    builder = ImageBuilder(databases, config, now)
     builder.finish()
     return builder.image
 
@@ -111,9 +109,7 @@ class ImageBuilder:
     The first ``step`` must run before any key changes. The image may be used after a step has returned True.
     """
 
-    def __init__(
-        self, databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()
-    ) -> None:
+    def __init__(self, databases: Sequence[Database], config: Config, now: int) -> None:
         self._databases = databases
         storage = Storage.for_reading_once()
         self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
@@ -121,7 +117,7 @@ class ImageBuilder:
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
         defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-        self.image = Image(now, [walk.image for walk in self._walks], defaults, libraries)
+        self.image = Image(now, [walk.image for walk in self._walks], defaults)
 
     def finish(self) -> None:
         """Capture all remaining keys."""

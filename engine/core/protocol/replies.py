@@ -39,9 +39,6 @@ T = TypeVar("T")
 class CommandError(Exception):
     """An error reply. ``args[0]`` is the text after the ``-``, as bytes that start with the code."""
 
-    #: Whether the error is already in the statistics of error replies.
-    counted = False
-
     @property
     def text(self) -> bytes:
         """The text of the reply, without ``-`` and line end."""
@@ -139,21 +136,17 @@ class Steps:
 
     ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far. The changes of each step are logged
     when the step ends. ``engine.core.environment.divided_commands`` keeps other clients away from the keys.
-
-    With ``is_whole``, all steps together are one command (a script). Its changes become visible after the last step,
-    and most other commands are refused until then.
     """
 
-    __slots__ = ("argv", "is_over", "is_whole", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
+    __slots__ = ("argv", "is_over", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
 
-    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_whole: bool = False) -> None:
+    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
         self.argv = argv
-        self.is_whole = is_whole
         self.work = work
         self.spent_ns = 0
         #: The session of the client.
         self.session: Any = None
-        #: Time of all steps in microseconds since the epoch, unless ``is_whole``.
+        #: Time of all steps in microseconds since the epoch.
         self.now_us = 0
         #: The held keys.
         self.keys: frozenset[bytes] = frozenset()

@@ -122,9 +122,9 @@ class Command:
 
     ``arity`` is the number of words, including the name (and the subcommand's name); a negative arity is a minimum.
 
-    ``flags`` are the flags of COMMAND INFO (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading,
-    stale, fast, no_auth, no_multi, allow_busy, movablekeys, ...). ``acl`` contains the ACL categories that the flags do
-    not imply. ``syntax`` contains the arguments in the notation of Redis's documentation.
+    ``flags`` are the flags of COMMAND INFO (write, readonly, denyoom, admin, pubsub, blocking, loading, stale,
+    fast, no_auth, no_multi, movablekeys, ...). ``acl`` contains the ACL categories that the flags do not imply.
+    ``syntax`` contains the arguments in the notation of Redis's documentation.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Command:
         names = set(self.acl)
         if "write" in self.flags:
             names.add("write")
-        if "readonly" in self.flags and "scripting" not in self.acl:
+        if "readonly" in self.flags:
             names.add("read")
         if "admin" in self.flags:
             names |= {"admin", "dangerous"}

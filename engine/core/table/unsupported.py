@@ -25,6 +25,11 @@ def _names(words: str) -> tuple[str, ...]:
 
 UNSUPPORTED = (
     Unsupported(
+        "Lua scripts and functions",
+        _names("eval eval_ro evalsha evalsha_ro fcall fcall_ro function script"),
+        "`MULTI` and `EXEC` with `WATCH`",
+    ),
+    Unsupported(
         "sorted sets",
         _names(
             "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore "

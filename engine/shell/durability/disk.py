@@ -315,14 +315,14 @@ class DiskDurability:
             self._follow()
 
     def _needs_rewrite(self) -> bool:
-        if not self.switch.is_wanted or not self.rewrites.is_due or self.core.is_busy:
+        if not self.switch.is_wanted or not self.rewrites.is_due:
             return False
         if self.switch.must_retry or self.log.is_broken:
             return True
         return self.log.is_open and (self.rewrites.has_grown() or self.keeping.wants_new_base())
 
     def _needs_save(self) -> bool:
-        if not self.snapshots.due() or self.core.is_busy:
+        if not self.snapshots.due():
             return False
         LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
         return True

@@ -65,7 +65,6 @@ class Loader:
             if flush:
                 for db in core.databases:
                     db.clear()
-                core.functions.flush()
             if from_log:
                 self._appendonly.load(self._now_us(), cut=False)
             else:

@@ -189,9 +189,7 @@ class Snapshots:
         self._flush_effects()
         began, dirty = self._clock(), self._core.changes.dirty
         try:
-            taken = image.capture(
-                self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
-            )
+            taken = image.capture(self._core.databases, self._core.config, self._core.changes.now)
             self._prepare(lambda: None, taken, self.position())[1]()
         except OSError as error:
             self._end(began, error, dirty)
@@ -205,9 +203,7 @@ class Snapshots:
     def start(self) -> None:
         """Start writing a snapshot of this moment in a thread."""
         self._flush_effects()
-        builder = image.ImageBuilder(
-            self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
-        )
+        builder = image.ImageBuilder(self._core.databases, self._core.config, self._core.changes.now)
         attempt, write = self._prepare(rdb_file.periodic_pause(), builder.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)

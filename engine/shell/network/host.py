@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from engine.core.clients.session import Session
-from engine.core.environment.host import ProcessFacts, Stack
+from engine.core.environment.host import ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.network.runner import Runner
-from engine.shell.network.suspension import Suspension
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
 from engine.text.messages import settings
-
-#: Python's log levels for the levels of `redis.log`.
-_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
 
 class ServerHost:
@@ -30,7 +25,6 @@ class ServerHost:
         self._runner = runner
         self._facts = facts
         self._stop = stop
-        self._suspension: Suspension | None = None
 
     # -- work after the reply -----------------------------------------------------------------------------------------
 
@@ -55,14 +49,6 @@ class ServerHost:
 
     def log(self, text: bytes) -> None:
         LOG.warning("DEBUG LOG: %r", text)
-
-    def script_log(self, level: int, text: bytes) -> None:
-        LOG.log(_LEVELS[level], "a script: %s", text.decode(errors="backslashreplace"))
-
-    def stack(self) -> Stack:
-        if self._suspension is None:
-            self._suspension = Suspension()
-        return self._suspension
 
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)

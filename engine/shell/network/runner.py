@@ -467,8 +467,7 @@ class Runner:
         """Run the periodic work, once per second."""
         if self.failed:
             return
-        if not self.core.is_busy:
-            self.core.tick(now_us())
+        self.core.tick(now_us())
         self._free()
         if self.client_memory.limit:
             self.client_memory.check(now_us())

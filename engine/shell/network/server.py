@@ -36,8 +36,6 @@ from engine.shell.users_file import reload_accounts, start_accounts
 
 #: Exit status after an unexpected error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
-#: Seconds after which a signal handler checks again whether the running script has ended.
-_BUSY_S = 0.05
 
 
 class Server:
@@ -219,12 +217,6 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self.core.is_busy:
-            # Wait for the end of the script: data saved now would contain only some of its writes.
-            LOG.warning("%s: shutting down when the running script has ended", name)
-            self.core.scripts.end_soon()
-            self._loop.call_later(_BUSY_S, self._signalled, number)
-            return
         words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
         if self.core.replication.delays_shutdown(words, None):
             LOG.info("%s: shutting down after waiting for replicas", name)

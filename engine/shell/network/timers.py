@@ -22,8 +22,6 @@ _SHORTEST_US = 1000
 #: Maximum delay of an expiry or pause timer in microseconds (one hour). If the system clock is set forward, the engine
 #: notices that after this time at the latest.
 _LONGEST_US = 3_600_000_000
-#: Seconds after which to check again whether a slow script has ended.
-_BUSY_S = 0.05
 
 
 class Timers:
@@ -84,9 +82,7 @@ class Timers:
         if waiter is None or waiter.wake_at is None:
             return
         now = now_us()
-        if self._core.is_busy:
-            connection.timer = self._loop.call_later(_BUSY_S, self._wake, connection)
-        elif now // 1000 >= waiter.wake_at:
+        if now // 1000 >= waiter.wake_at:
             self._core.telemetry.measured_ns = now * 1000
             try:
                 self._core.wake(session, now)
@@ -119,9 +115,6 @@ class Timers:
         self._expiry = None
         self.expiry_at = NEVER
         now = now_us()
-        if self._core.is_busy:
-            self._expiry = self._loop.call_later(_BUSY_S, self._expire)
-            return
         try:
             self._core.expire_due(now)
         except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it

@@ -11,7 +11,6 @@ import pytest
 from engine.core.table.unsupported import family_of
 from scripts.peers import PEERS_DIR, Peers
 from tests import servers
-from tests.contract.transcripts import play
 from tests.differential import extremes
 from tests.harness.clients import SocketClient
 from tests.harness.kinds import Server
@@ -21,6 +20,8 @@ from tests.harness.replies import Error
 PEER = "redis-8.6"
 #: Fields of COMMAND DOCS that are not compared.
 NOT_DOCUMENTED = {"history", "module", "summary", "complexity", "arguments", "subcommands", "reply_schema"}
+#: Flags about scripts, which the engine does not run.
+OF_SCRIPTS = {"noscript", "allow_busy"}
 #: Commands that Redis 8.6 does not have.
 NEWER = {"xnack"}
 
@@ -50,7 +51,7 @@ def _rows(rows: list[Any], into: Table) -> Table:
     for name, arity, flags, first, last, step, categories, _tips, specs, subcommands in rows:
         into[_text(name).lower()] = {
             "arity": arity,
-            "flags": set(_text(flags)),
+            "flags": set(_text(flags)) - OF_SCRIPTS,
             "positions": (first, last, step),
             "categories": set(_text(categories)),
             "keys": [_spec(spec) for spec in specs],
@@ -114,17 +115,6 @@ def test_extreme_numbers_get_the_same_replies(peer: servers.Running, engine_proc
     """Every numeric argument of every data command accepts or rejects extreme numbers as Redis 8.6 does."""
     with closing(extremes.Side(engine_process.port)) as engine, closing(extremes.Side(peer.port)) as real:
         assert list(extremes.differences(engine, real)) == []
-
-
-NO_KEYS = Error("ERR Invalid arguments specified for command")
-
-
-def test_scripts_need_no_keys(server: Server) -> None:
-    """GETKEYS of a script is empty if the number of keys is 0 or impossible."""
-    for script in ("EVAL x", "EVALSHA x", "EVAL_RO x", "EVALSHA_RO x", "FCALL f", "FCALL_RO f"):
-        for words in ("0", "0 a", "2 a", "-1 a", "abc a"):
-            play(server, [(f"COMMAND GETKEYS {script} {words}", []), (f"COMMAND GETKEYSANDFLAGS {script} {words}", [])])
-    server.expect("COMMAND GETKEYS EVAL x 1 a b", ["a"])
 
 
 @since("7.2")

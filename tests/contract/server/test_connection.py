@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map, Reply
+from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
 from tests.servers.releases import Newest
 
 WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
@@ -159,10 +159,6 @@ CASES: list[tuple[Any, Any]] = [
     ("WAIT 0 -1", Error("ERR timeout is negative")),
     ("INFO nosuch", ""),
     ("INFO cluster", "# Cluster\r\ncluster_enabled:0\r\n"),
-    ("FUNCTION FLUSH", OK),
-    ("FUNCTION FLUSH foo", Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
-    ("SCRIPT FLUSH SYNC", OK),
-    ("SCRIPT FLUSH foo", Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     ("RESET x", arity("reset")),
 ]
 
@@ -385,60 +381,22 @@ def test_a_pause_holds_commands_back(server: Server) -> None:
     client.expect_reply("v")
 
 
-NO_WRITES = "#!lua flags=no-writes\nreturn 1"
-HELD_BACK = [
-    (["EVAL", "return 1", 0], 1),
-    (["EVAL", "#!lua\nreturn 1", 0], 1),
-    (["EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, "k"], OK),
-    (["EVALSHA", "0" * 40, 0], Error("NOSCRIPT No matching script. Please use EVAL.")),
-    (["PUBLISH", "channel", "message"], 0),
-    (["SPUBLISH", "channel", "message"], 0),
-    (["FCALL", "writes", 0], 1),
-]
-
-
-def _with_functions(server: Server) -> None:
-    code = (
-        "#!lua name=paused\nredis.register_function('writes', function() return 1 end)\n"
-        "redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}"
-    )
-    server.run("FUNCTION", "LOAD", "REPLACE", code)
-
-
 @over_tcp
 @since("7.0")
-@pytest.mark.parametrize(("command", "reply"), HELD_BACK)
-def test_a_pause_of_writes_holds_scripts_and_messages(server: Server, command: list[str], reply: Reply) -> None:
-    """Scripts and functions that may write, and messages, wait for the end of CLIENT PAUSE WRITE, also within MULTI."""
-    _with_functions(server)
+@pytest.mark.parametrize("command", ["PUBLISH channel message", "SPUBLISH channel message"])
+def test_a_pause_of_writes_holds_messages(server: Server, command: str) -> None:
+    """Messages wait for the end of CLIENT PAUSE WRITE, also within MULTI."""
     alone, within = server.client(), server.client()
     within.expect("MULTI", OK)
     server.expect("CLIENT PAUSE 100000 WRITE", OK)
-    alone.send(*command)
+    alone.send(command)
     alone.expect_blocked()
-    within.send(*command)
+    within.send(command)
     within.expect_blocked()
     server.expect("CLIENT UNPAUSE", OK)
-    alone.expect_reply(reply)
+    alone.expect_reply(0)
     within.expect_reply("QUEUED")
-    within.expect("EXEC", [reply])
-
-
-@over_tcp
-@since("7.0")
-@pytest.mark.parametrize("command", [["EVAL", NO_WRITES, 0], ["EVAL_RO", "return 1", 0], ["FCALL", "reads", 0]])
-def test_a_pause_of_writes_runs_read_only_scripts(server: Server, command: list[str]) -> None:
-    """EVAL_RO, and scripts and functions with no-writes, run during CLIENT PAUSE WRITE, also in MULTI."""
-    _with_functions(server)
-    client = server.client()
-    server.expect("CLIENT PAUSE 100000 WRITE", OK)
-    client.send(*command)
-    client.expect_reply(1)
-    client.expect("MULTI", OK)
-    client.send(*command)
-    client.expect_reply("QUEUED")
-    client.expect("EXEC", [1])
-    server.expect("CLIENT UNPAUSE", OK)
+    within.expect("EXEC", [0])
 
 
 @over_tcp

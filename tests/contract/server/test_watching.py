@@ -225,8 +225,8 @@ def test_other_subcommands_of_memory(server: Server) -> None:
 
 
 CONTAINERS = [
-    *("ACL", "CLIENT", "COMMAND", "CONFIG", "FUNCTION", "LATENCY", "MEMORY"),
-    *("MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO"),
+    *("ACL", "CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY"),
+    *("MODULE", "OBJECT", "PUBSUB", "SLOWLOG", "XGROUP", "XINFO"),
 ]
 
 
@@ -304,7 +304,7 @@ def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
 
 
 def test_a_standalone_server(server: Server) -> None:
-    """A server without replication and cluster mode answers the commands about these, and about scripts and modules."""
+    """A server without replication and cluster mode answers the commands about these, and about modules."""
     server.expect("ROLE", ["master", 0, []])
     server.expect("REPLICAOF NO ONE", "OK")
     server.expect_error("REPLICAOF somewhere nonsense", "ERR Invalid master port")
@@ -313,13 +313,7 @@ def test_a_standalone_server(server: Server) -> None:
         server.expect(command, alone)
     for command in ("READONLY", "READWRITE"):
         server.expect(command, Newest(alone, valkey={"8.0": "OK"}))
-    server.expect("SCRIPT FLUSH", "OK")
-    server.expect("FUNCTION FLUSH", "OK")
-    server.expect("SCRIPT EXISTS abc def", [0, 0])
-    server.expect("FUNCTION LIST", [])
     server.expect("MODULE LIST", MODULES)
-    for command in ("SCRIPT KILL", "FUNCTION KILL"):
-        server.expect_error(command, "NOTBUSY No scripts in execution right now.")
     server.expect("CLIENT TRACKING OFF", "OK")
     assert isinstance(server.run("CLIENT CACHING YES"), Error)
     assert server.newest(b"Redis ver. ", before={}, valkey={"9.0": b"Valkey ver. "}) in server.run("LOLWUT")

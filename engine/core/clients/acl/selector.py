@@ -48,7 +48,6 @@ CATEGORIES = (
     "dangerous",
     "connection",
     "transaction",
-    "scripting",
 )
 READ, WRITE = 1, 2
 _SPACE = re.compile(rb"[ \t\n\v\f\r\0]")

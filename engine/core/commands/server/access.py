@@ -22,7 +22,7 @@ acl_subcommand = container(
     "Commands that manage users and their permissions.",
     group="server",
     since="6.0.0",
-    flags="admin noscript loading stale",
+    flags="admin loading stale",
 )
 
 
@@ -81,7 +81,7 @@ def users(ctx: Context, argv: list[bytes]) -> Reply:
     return [user.name for user in ctx.accounts.sorted()]
 
 
-@acl_subcommand("whoami", "loading noscript stale")
+@acl_subcommand("whoami", "loading stale")
 def whoami(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the name of the current connection's user."""
     return ctx.session.user.name
@@ -123,7 +123,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 # -- queries --------------------------------------------------------------------------------------------------------
 
 
-@acl_subcommand("cat [category]", "loading noscript stale", complexity="O(commands)")
+@acl_subcommand("cat [category]", "loading stale", complexity="O(commands)")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all categories, or the commands of one category."""
     at_most(argv, 3)
@@ -135,7 +135,7 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
     return [command.full_name for command in in_category(name)]
 
 
-@acl_subcommand("genpass [bits]", "loading noscript stale")
+@acl_subcommand("genpass [bits]", "loading stale")
 def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a random password of 256 or the given number of bits."""
     at_most(argv, 3)

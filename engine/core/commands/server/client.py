@@ -22,7 +22,7 @@ client_subcommand = container(
     group="connection",
     acl="connection",
     since="2.4.0",
-    flags="noscript loading stale",
+    flags="loading stale",
     help_since="5.0.0",
 )
 
@@ -94,7 +94,7 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@client_subcommand("no-evict <ON | OFF>", "admin noscript loading stale", since="7.0.0")
+@client_subcommand("no-evict <ON | OFF>", "admin loading stale", since="7.0.0")
 def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets whether the current connection is exempt from client eviction."""
     ctx.session.no_evict = _on_off(argv[2])
@@ -148,7 +148,7 @@ def info(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand(
     "list [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
-    "admin noscript loading stale",
+    "admin loading stale",
     complexity="O(connections)",
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
@@ -175,7 +175,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
 @client_subcommand(
     "kill <addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
     "[LADDR addr] [SKIPME <YES | NO>] [MAXAGE maxage]>",
-    "admin noscript loading stale",
+    "admin loading stale",
     complexity="O(connections)",
     arity=-3,
 )
@@ -237,7 +237,7 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
         ctx.close(session)
 
 
-@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin noscript loading stale", since="5.0.0")
+@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin loading stale", since="5.0.0")
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     """Unblocks a connection that waits in a blocking command."""
     at_most(argv, 4)
@@ -256,7 +256,7 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@client_subcommand("pause timeout [WRITE | ALL]", "admin noscript loading stale", since="3.0.0")
+@client_subcommand("pause timeout [WRITE | ALL]", "admin loading stale", since="3.0.0")
 def pause(ctx: Context, argv: list[bytes]) -> Reply:
     """Holds back all commands, or those that write, for a number of milliseconds."""
     at_most(argv, 4)
@@ -271,7 +271,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@client_subcommand("unpause", "admin noscript loading stale", since="6.2.0", complexity="O(connections)")
+@client_subcommand("unpause", "admin loading stale", since="6.2.0", complexity="O(connections)")
 def unpause(ctx: Context, argv: list[bytes]) -> Reply:
     """Ends CLIENT PAUSE."""
     ctx.pause.end()

@@ -16,7 +16,7 @@ config_subcommand = container(
     "Commands that manage the configuration.",
     group="server",
     since="2.0.0",
-    flags="admin noscript loading stale",
+    flags="admin loading stale",
     help_since="5.0.0",
 )
 

@@ -48,14 +48,14 @@ def select(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@connection_command("quit", "allow_busy noscript loading stale fast no_auth", arity=-1)
+@connection_command("quit", "loading stale fast no_auth", arity=-1)
 def quit_(ctx: Context, argv: list[bytes]) -> Reply:
     """Closes the connection after pending replies have been sent."""
     ctx.session.close_after_reply = True
     return OK
 
 
-@connection_command("reset", "noscript loading stale fast no_auth allow_busy", since="6.2.0")
+@connection_command("reset", "loading stale fast no_auth", since="6.2.0")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
     """Resets the connection to its initial state."""
     session = ctx.session
@@ -75,7 +75,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 # -- authentication and naming --------------------------------------------------------------------------------------
 
 
-@connection_command("auth [username] password", "noscript loading stale fast no_auth allow_busy")
+@connection_command("auth [username] password", "loading stale fast no_auth")
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
     """Authenticates the connection."""
     if len(argv) > 3:
@@ -96,7 +96,7 @@ def check_name(word: bytes) -> bytes:
 
 @connection_command(
     "hello [protover [AUTH username password] [SETNAME clientname]]",
-    "noscript loading stale fast no_auth allow_busy",
+    "loading stale fast no_auth",
     since="6.0.0",
 )
 def hello(ctx: Context, argv: list[bytes]) -> Reply:

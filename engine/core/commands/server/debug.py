@@ -61,7 +61,7 @@ def _sub(usage: str, low: int, high: int) -> Callable[[Handler], Handler]:
 
 
 @server_command(
-    "debug subcommand [argument [argument ...]]", "admin noscript loading stale", complexity="Depends on subcommand."
+    "debug subcommand [argument [argument ...]]", "admin loading stale", complexity="Depends on subcommand."
 )
 def debug(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs commands for tests."""

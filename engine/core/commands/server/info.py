@@ -92,28 +92,6 @@ def _waiters(ctx: Context) -> list[Waiter]:
     return [session.waiter for session in ctx.sessions.blocked() if session.waiter is not None]
 
 
-def _scripts(ctx: Context) -> _Lines:
-    """Return the memory used by interpreters and by the source texts of scripts and functions."""
-    scripts, functions = ctx.scripts, ctx.functions
-    evals, libraries = scripts.interpreter_memory, functions.interpreter_memory
-    codes = sum(map(len, functions.codes()))
-    return [
-        ("used_memory_lua", evals),
-        ("used_memory_vm_eval", evals),
-        ("used_memory_lua_human", _human(evals)),
-        ("used_memory_scripts_eval", scripts.memory),
-        ("number_of_cached_scripts", len(scripts)),
-        ("number_of_functions", functions.count),
-        ("number_of_libraries", len(functions.codes())),
-        ("used_memory_vm_functions", libraries),
-        ("used_memory_vm_total", evals + libraries),
-        ("used_memory_vm_total_human", _human(evals + libraries)),
-        ("used_memory_functions", codes),
-        ("used_memory_scripts", scripts.memory + codes),
-        ("used_memory_scripts_human", _human(scripts.memory + codes)),
-    ]
-
-
 def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
     used, peak, system = facts.memory, facts.memory_peak, facts.memory_system
     limit = ctx.config.integer("maxmemory")
@@ -127,7 +105,6 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("used_memory_peak_perc", f"{100 * used / peak if peak else 0:.2f}%"),
         ("total_system_memory", system),
         ("total_system_memory_human", _human(system)),
-        *_scripts(ctx),
         ("maxmemory", limit),
         ("maxmemory_human", _human(limit)),
         ("maxmemory_policy", "noeviction"),

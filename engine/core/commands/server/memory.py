@@ -84,8 +84,6 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
             b"clients.normal": of_clients[False],
             b"cluster.links": 0,
             b"aof.buffer": 0,
-            b"lua.caches": ctx.scripts.memory,
-            b"functions.caches": sum(map(len, ctx.functions.codes())),
             **per_db,
             b"overhead.total": used - dataset,
             b"keys.count": keys,

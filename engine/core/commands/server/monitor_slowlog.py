@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-@server_command("monitor", "admin noscript loading stale")
+@server_command("monitor", "admin loading stale")
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
     """Streams the commands that clients run, except administrative commands."""
     if ctx.session.in_exec:
@@ -74,7 +74,7 @@ latency_subcommand = container(
     "Commands about events that took at least latency-monitor-threshold.",
     group="server",
     since="2.8.13",
-    flags="admin noscript loading stale",
+    flags="admin loading stale",
 )
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _IMAGE = "O(keys + open segments + blocks of pending entries); strings and sealed segments are not copied."
 
 
-@server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")
+@server_command("save", "admin no_async_loading no_multi", complexity="O(N) with N bytes of data.")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot, and blocks all clients until it is on disk."""
     return ctx.durability.save()
 
 
-@server_command("bgsave [SCHEDULE]", "admin noscript no_async_loading", complexity=_IMAGE)
+@server_command("bgsave [SCHEDULE]", "admin no_async_loading", complexity=_IMAGE)
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts to write a snapshot of the current data in the background."""
     schedule = len(argv) > 1
@@ -41,7 +41,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.last_save()
 
 
-@server_command("bgrewriteaof", "admin noscript no_async_loading", complexity=_IMAGE)
+@server_command("bgrewriteaof", "admin no_async_loading", complexity=_IMAGE)
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts to compact the append-only file in the background."""
     return ctx.durability.rewrite_log(within=ctx.session.in_exec)

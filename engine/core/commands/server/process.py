@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import server_command
 from engine.core.commands.server import info
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
-from engine.text.messages import general, scripting
+from engine.text.messages import general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -28,7 +28,7 @@ def time(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command(
     "shutdown [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-    "admin noscript loading stale no_multi allow_busy",
+    "admin loading stale no_multi",
     complexity="O(N) with N bytes of data to save; O(1) without saving.",
 )
 def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
@@ -37,10 +37,6 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
         raise CommandError(general.SYNTAX)
-    running = ctx.scripts.running
-    if running is not None and b"NOSAVE" not in words:
-        # A running script's writes must not be saved before the script has finished.
-        raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
     if b"ABORT" in words:
         ctx.replication.abort_shutdown()
         return OK

@@ -50,7 +50,7 @@ def _plain(ctx: Context) -> tuple[set[bytes], set[bytes]]:
 
 
 #: Flags of commands that add a subscription, which requires memory.
-_SUBSCRIBES = "pubsub noscript loading stale denyoom"
+_SUBSCRIBES = "pubsub loading stale denyoom"
 
 
 @pubsub_command("subscribe channel [channel ...]", _SUBSCRIBES, channels=Channels(-1), complexity="O(channels)")

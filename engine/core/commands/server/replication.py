@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # -- as a master ------------------------------------------------------------------------------------------------------
 
 
-@server_command("replconf [option value ...]", "admin noscript loading stale allow_busy", since="3.0.0", arity=-1)
+@server_command("replconf [option value ...]", "admin loading stale", since="3.0.0", arity=-1)
 def replconf(ctx: Context, argv: list[bytes]) -> Reply:
     """Configures the replication link: replicas announce their capabilities and their offset."""
     if len(argv) % 2 == 0:
@@ -59,7 +59,7 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
             raise CommandError(server.unknown_replconf(option))
 
 
-@server_command("psync replicationid offset", "admin noscript no_async_loading no_multi", since="2.8.0", arity=-3)
+@server_command("psync replicationid offset", "admin no_async_loading no_multi", since="2.8.0", arity=-3)
 def psync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica, which receives missing data and then all writes."""
     hands_over = len(argv) > 3 and argv[3].upper() == b"FAILOVER"
@@ -67,7 +67,7 @@ def psync(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@server_command("sync", "admin noscript no_async_loading no_multi", since="1.0.0")
+@server_command("sync", "admin no_async_loading no_multi", since="1.0.0")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica without partial resynchronization: it receives all data and then all writes."""
     ctx.replication.synchronise(ctx.session, b"", -1)
@@ -114,10 +114,10 @@ def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
-    server_command(f"{_name} <host port | NO ONE>", "admin noscript stale no_async_loading", since=_since)(_replicaof)
+    server_command(f"{_name} <host port | NO ONE>", "admin stale no_async_loading", since=_since)(_replicaof)
 
 
-@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
+@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
     """Pauses writes until a replica is up to date, makes it the master, and becomes its replica. ABORT cancels this."""
     args = Args(argv)
@@ -144,7 +144,7 @@ def failover(ctx: Context, argv: list[bytes]) -> Reply:
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
-@server_command("role", "noscript loading stale fast", since="2.8.12", acl="admin dangerous")
+@server_command("role", "loading stale fast", since="2.8.12", acl="admin dangerous")
 def role(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the server's role and its replication peers."""
     return ctx.replication.role()

@@ -39,7 +39,7 @@ module_subcommand = container(
     "Commands that manage modules; the engine has no modules.",
     group="server",
     since="4.0.0",
-    flags="admin noscript",
+    flags="admin",
     help_since="5.0.0",
 )
 

@@ -14,7 +14,7 @@ from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
 if TYPE_CHECKING:
-    from engine.core.clients.session import Queued, Session
+    from engine.core.clients.session import Session
     from engine.core.environment.context import Context
 
 
@@ -40,7 +40,7 @@ def multi(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@transaction_command("exec", "noscript loading stale skip_slowlog", complexity="Depends on the commands queued.")
+@transaction_command("exec", "loading stale skip_slowlog", complexity="Depends on the commands queued.")
 def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs the commands queued since MULTI, unless a watched key has changed."""
     session = ctx.session
@@ -54,16 +54,6 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(clients.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
-    if any(command.group == "scripting" for command, _ in queued):
-        try:
-            return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
-        except CommandError:
-            # Lua is not available, and no command has run yet. Below, the queued scripts return this error.
-            pass
-    return _run(ctx, session, queued)
-
-
-def _run(ctx: Context, session: Session, queued: list[Queued]) -> Reply:
     session.in_exec = True
     try:
         replies = Array()

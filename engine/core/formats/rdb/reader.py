@@ -15,7 +15,6 @@ from typing import Any
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.checksum import RunningSum
-from engine.core.formats.rdb.functions import FUNCTION
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.stream_reader import load_rest
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
@@ -30,7 +29,7 @@ _HEADER = 9
 #: The newest supported version of each product's format. Files of Valkey 9.0 and later start with VALKEY.
 _NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
-_EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
+_EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX, _FUNCTION = 0xFD, 0xF9, 0xF8, 0xF7, 0xF5
 #: Opcodes of items with sizes (of a database, of a cluster slot) -> the number of lengths that follow.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
@@ -191,8 +190,6 @@ class Loading:
         self._rest_of_stream = b""
         self._field_deadlines: dict[bytes, int] = {}
         self.summary = Summary()
-        #: Source code of the function libraries in the file.
-        self.libraries: list[bytes] = []
         self._steps = self._read()
 
     def feed(self, piece: bytes) -> None:
@@ -308,8 +305,9 @@ class Loading:
                 self._field_deadlines |= found
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
-        elif code == FUNCTION:
-            self.libraries.append(source.string())
+        elif code == _FUNCTION:
+            name, _, _ = source.string().partition(b"\n")
+            self._leave_out("library of functions", name.decode("latin-1"))
         else:
             raise BadFormatError(f"the opcode {code} is not supported")
 

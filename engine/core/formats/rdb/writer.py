@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from engine.core.formats.rdb import functions
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams.stream_writer import rest
@@ -65,7 +64,6 @@ def _pieces(image: Image, version: int, about: Mapping[bytes, bytes]) -> Iterato
             *about.items(),
         )
     )
-    yield functions.written(image.libraries)
     for db in image.databases:
         yield bytes((SELECT,)) + length(db.index)
         yield bytes((RESIZE,)) + length(db.keys) + length(db.expiring)

@@ -134,7 +134,6 @@ class RdbFiles:
                 loading.feed(bytes(data[at : at + _PIECE]))
                 at = min(at + _PIECE, len(data))
         self.last = loading.summary
-        core.functions.restore_later(loading.libraries)
         for kind, count in self.last.left_out.items():
             LOG.warning("left out %d items of the kind '%s' (load-unknown skip)", count, kind)
         return loading.offset

@@ -14,8 +14,6 @@ A deadline is in milliseconds since the epoch; -1 means none. Types and their va
 
 IDs are text (``ms-seq``). Tables and arrays are bulk strings of native numbers, or the number of the binary part that
 contains them.
-
-``F`` library of functions: its code, without a key.
 """
 
 from __future__ import annotations
@@ -56,9 +54,6 @@ class Target(Protocol):
     def streams(self) -> Streams:
         """Factory of streams."""
 
-    def add_library(self, code: bytes) -> None:
-        """Add a library of functions."""
-
 
 class RecordError(Exception):
     """A record is invalid although its checksum is right."""
@@ -71,8 +66,6 @@ def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], N
     Entries in segment files are not included, but the numbers of these files are added to ``named``. If ``named`` is
     None, all entries are included.
     """
-    for code in image.libraries:
-        yield encoded([0, b"", -1, b"F", code])
     for db in image.databases:
         for key, value, deadline in db.items():
             yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put, named, pause)])
@@ -94,9 +87,6 @@ def decode(
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
-            if record[3] == b"F":
-                core.add_library(record[4])
-                continue
             _restore(record, parts, core, pause, segments)
             count += 1
     except UnreadableError as error:

@@ -133,9 +133,7 @@ class Rewrites:
             self._end(error)
             raise
         attempt = self._appendonly.attempt()
-        builder = image.ImageBuilder(
-            self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
-        )
+        builder = image.ImageBuilder(self._core.databases, self._core.config, self._core.changes.now)
         self._machine.fire(RewriteEvent.BEGUN_WITH_LOG if log_continues else RewriteEvent.BEGUN_WITHOUT_LOG)
         self._attempt = attempt
         if keeps_log and not log_continues:
@@ -189,9 +187,7 @@ class Rewrites:
             self._find_manifest()
             self._appendonly.write_base(
                 attempt,
-                image.capture(
-                    self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
-                ),
+                image.capture(self._core.databases, self._core.config, self._core.changes.now),
                 suffix,
             )
             self._appendonly.commit(attempt, suffix)

@@ -26,8 +26,6 @@ from engine.shell.replication.master.roster import Roster
 from engine.shell.replication.master.sync_states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
-#: Seconds after which to check again whether the running script has ended.
-_BUSY_S = 0.05
 #: Capability of reading files that end with a mark.
 _BY_MARK = b"eof"
 #: Capability of reading the engine's snapshots. Only engines have it.
@@ -196,9 +194,6 @@ class FullSyncs:
         self._start_timer = None
         if self._transfer is not None:
             return
-        if self._core.is_busy:
-            self._start_transfer_after(_BUSY_S)
-            return
         waiting = self._roster.waiting()
         if not waiting:
             return
@@ -212,7 +207,7 @@ class FullSyncs:
         options: dict[str, Any] = {"version": version, "checksum": config.flag("rdbchecksum")}
         if self.stream_db() >= 0:
             options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
-        builder = ImageBuilder(databases, config, core.changes.now, core.functions.codes())
+        builder = ImageBuilder(databases, config, core.changes.now)
         transfer = Transfer(form, receivers, builder, options, self._loop, self._ended)
         self._transfer = transfer
         self._owner.reselect_database()

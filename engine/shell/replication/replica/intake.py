@@ -85,9 +85,6 @@ class Intake:
         Raises DamagedError if a command fails, or the bytes are not commands.
         """
         core, changes, now = self._core, self._core.changes, now_us()
-        if core.is_busy:
-            # A script is reading the data: the stream waits until it ends.
-            return
         core.telemetry.measured_ns = now * 1000
         self._commands.now_us = now
         changes.replaying = core.serve_later = True

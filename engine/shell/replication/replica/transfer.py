@@ -214,16 +214,11 @@ class IncomingData:
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
         makers = value_reader.makers(core.config, core.streams.new)
-        self._libraries: list[bytes] = []
         self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
 
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
         self._loading.summary.keys = snapshot.load(data, self, rdb_file.periodic_pause())
-
-    def add_library(self, code: bytes) -> None:
-        """Add a library of functions."""
-        self._libraries.append(code)
 
     def feed(self, piece: bytes) -> None:
         """Add the next bytes of the file."""
@@ -260,7 +255,5 @@ class IncomingData:
         for db, fresh in zip(core.databases, self.databases, strict=True):
             db.swap(fresh)
             fresh.clear()
-        core.functions.flush()
-        core.functions.restore_later([*self._libraries, *self._loading.libraries])
         core.changes.discarded += changes.discarded
         core.changes.dirty += changes.dirty

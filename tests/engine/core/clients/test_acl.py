@@ -69,7 +69,7 @@ def allows(user: User, text: str) -> str:
         ("+config +config|get -config|set +config", "off resetchannels -@all +config"),
         ("+select|0 +select|0 +select|B", "off resetchannels -@all +select|0 +select|B"),
         ("+select|0 +select", "off resetchannels -@all +select"),
-        ("+zadd -eval +@sortedset", "off resetchannels -@all +zadd -eval +@sortedset"),
+        ("+xadd -del +@stream", "off resetchannels -@all +xadd -del +@stream"),
         ("(+get ~a) ()", "off resetchannels -@all (~a resetchannels -@all +get) (resetchannels -@all)"),
         ("( %R~a &b +@read )", "off resetchannels -@all (%R~a resetchannels &b -@all +@read)"),
         ("(+get ~a) clearselectors", "off resetchannels -@all"),
@@ -206,7 +206,7 @@ def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
     """A user is ``free``, which skips permission checks, only if all keys, channels and commands are allowed."""
     assert user("~*", "&*", "+@all").free
     assert User.all_powerful(b"x").free
-    for rules in (("~*", "+@all"), ("&*", "+@all"), ("~*", "&*", "+@all", "-get"), ("~*", "&*", "+@all", "-eval")):
+    for rules in (("~*", "+@all"), ("&*", "+@all"), ("~*", "&*", "+@all", "-get"), ("~*", "&*", "+@all", "-del")):
         assert not user(*rules).free
     assert not user("~*", "&*", "+@all", "resetkeys").free
 
@@ -234,7 +234,7 @@ def test_selectors_are_put_together_from_words() -> None:
 _RULES = """
     on off nopass resetpass >a >b ~* ~a %R~b %W~b &* &c resetkeys allkeys resetchannels reset clearselectors
     +@all -@all +@read -@read +@stream -@dangerous +@connection -@connection +get -get +select|0 +select
-    +client|id -client +client -client|kill +zadd -eval sanitize-payload skip-sanitize-payload (+get,~a)
+    +client|id -client +client -client|kill +xadd -del sanitize-payload skip-sanitize-payload (+get,~a)
 """
 
 

@@ -80,7 +80,6 @@ def accepts(data: bytes) -> bool:
     for version in (10, 14):
         again, _ = read(written(core, version), now=None)
         assert state(again, times=True) == found, version
-        assert again.functions.codes() == core.functions.codes()
     return True
 
 

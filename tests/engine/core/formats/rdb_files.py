@@ -21,9 +21,7 @@ NOW = NOW_US // 1000
 
 def written(core: Core, version: int = 10) -> bytes:
     """Return the RDB file of a core."""
-    return b"".join(
-        writer.write(image.capture(core.databases, core.config, core.changes.now, core.functions.codes()), version)
-    )
+    return b"".join(writer.write(image.capture(core.databases, core.config, core.changes.now), version))
 
 
 def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
@@ -42,7 +40,6 @@ def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = N
             loading.feed(data[at : at + piece])
             at += piece
     core.changes.replaying = False
-    core.functions.restore_later(loading.libraries)
     return core, loading.summary
 
 

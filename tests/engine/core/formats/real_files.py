@@ -23,7 +23,6 @@ from tests.suite import tools
 
 #: Deadlines of keys and fields, in milliseconds since the epoch: later than the clock of every test.
 LATER = 4_000_000_000_000
-_LIBRARY = "#!lua name=%s\nredis.register_function('%s', function(keys, args) return args[1] end)"
 #: Low limits of small encodings, so that small values get the large encodings too.
 _LIMITS = {
     "hash-max-listpack-entries": 8,
@@ -44,9 +43,7 @@ def settings() -> Iterator[Command]:
 
 
 def texts() -> Iterator[Command]:
-    """Yield commands that create strings, lists and libraries of functions."""
-    for name in ("one", "other"):
-        yield "FUNCTION", "LOAD", "REPLACE", _LIBRARY % (name, name)
+    """Yield commands that create strings and lists."""
     yield "SET", "text", "hello"
     yield "SET", "number", "-12345"
     yield "SET", "repeats", "abcabc" * 40
@@ -118,7 +115,7 @@ def fill(ask: Callable[..., Any], without: Sequence[Command] = ()) -> list[Comma
 
 
 def view(ask: Any) -> dict[bytes, Any]:
-    """Return everything that clients can see of all keys and function libraries."""
+    """Return everything that clients can see of all keys."""
     found = {}
     for key in sorted(ask("KEYS", "*")):
         kind = ask("TYPE", key)
@@ -132,11 +129,7 @@ def view(ask: Any) -> dict[bytes, Any]:
             about = flat(ask("XINFO", "STREAM", key))
             more = [about[field] for field in _PRODUCERS] if about.get(b"pids-tracked") else None
         found[key] = kind, ask("PEXPIRETIME", key), value(ask, key), more
-    libraries = map(flat, ask("FUNCTION", "LIST", "WITHCODE"))
-    return {
-        **found,
-        b"FUNCTIONS": sorted((library[b"library_name"], library[b"library_code"]) for library in libraries),
-    }
+    return found
 
 
 def programs() -> dict[str, str]:
@@ -167,7 +160,6 @@ def files() -> dict[str, bytes]:
                 path = Path(client.run("CONFIG", "GET", "dir")[1].decode()) / "dump.rdb"
                 for part, commands in PARTS.items():
                     client.run("FLUSHALL")
-                    client.run("FUNCTION", "FLUSH")
                     for words in (*settings(), *commands()):
                         client.run(*words)
                     assert client.run("SAVE") == b"OK"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 from random import Random
 from typing import Any, cast
 
@@ -17,12 +16,10 @@ from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import pending_entries
 from engine.core.dispatch import Core
 from engine.core.environment.divided_commands import DividedCommands
-from engine.core.environment.host import Stack, WithoutProcess
 from engine.core.keyspace import elements
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.log.commands import Commands
-from engine.shell.network.suspension import Suspension
 from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded
 from tests.engine.shell.network.connections.test_replies_in_pieces import rest
@@ -159,8 +156,6 @@ def test_a_command_of_the_same_client_follows_in_order(shell):
         (("WATCH h",), b"OK"),
         (("MULTI", "HLEN h", "GET other", "EXEC"), [40, None]),
         (("MULTI", "XADD h * f v", "EXEC"), ["WRONGTYPE Operation against a key holding the wrong kind of value"]),
-        (("EVAL \"return redis.call('hlen',KEYS[1])\" 1 h",), 40),
-        (("EVAL_RO \"return redis.call('hlen',KEYS[1])\" 1 h",), 40),
         (("COPY h h2", "HLEN h2"), 40),
         (("SELECT 1", "MOVE h 0", "SELECT 0", "HLEN h"), 40),
         (("RENAME h h2", "HLEN h2"), 40),
@@ -170,7 +165,7 @@ def test_a_command_of_the_same_client_follows_in_order(shell):
     ids=lambda value: str(value)[:16],
 )
 def test_a_command_that_names_a_held_key_waits(shell, lines, expected):
-    """Transactions, scripts with a declared key, and commands on several keys or databases wait for the last step."""
+    """Transactions, and commands on several keys or databases wait for the last step."""
     writer, reader = Client(shell), Client(shell)
     writer.send(f"HSET h {PAIRS}")
     shell.turns.run()
@@ -189,53 +184,6 @@ def test_a_command_that_names_a_held_key_waits(shell, lines, expected):
         assert answer[0] > 1000
     else:
         assert answer == [expected]
-
-
-@pytest.mark.parametrize("script", ["redis.call('HLEN','h')", "redis.call('DEL','h')", "redis.call('FLUSHALL').ok"])
-def test_an_undeclared_key_in_a_script_finishes_the_divided_command(shell, script):
-    """A script cannot wait after its start, so a divided command is finished before the script uses its key."""
-    effects, writer, caller = logged(shell), Client(shell), Client(shell)
-    writer.send(f"HSET h {PAIRS}", "HLEN h")
-    shell.turns.run()
-    answer = caller.run(f'EVAL "return {script}" 0')
-    assert answer == (40 if "HLEN" in script else 1 if "DEL" in script else b"OK")
-    rest(shell)
-    assert writer.replies() == [40, 40 if "HLEN" in script else 0]
-    assert state(replayed(effects)) == state(shell.runner.core)
-
-
-class _WithStack(WithoutProcess):
-    """A process in which slow scripts are suspended."""
-
-    def __init__(self) -> None:
-        self._stack = Suspension()
-
-    def stack(self) -> Stack:
-        return self._stack
-
-
-def test_a_slow_script_that_finishes_a_divided_command_is_logged_before_the_reply(shell):
-    """If a suspended script has completed a command, the command's client gets the reply when the log has both."""
-    core = shell.runner.core
-    core.host = _WithStack()
-    assert core.config.change([(b"busy-reply-threshold", b"1")]) is None
-    clock = count(core.telemetry.stopwatch(), 5_000_000)
-    core.telemetry.stopwatch = lambda: next(clock)
-    effects, writer, caller, other = logged(shell), Client(shell), Client(shell), Client(shell)
-    writer.send(f"HSET h {PAIRS} {PAIRS.replace('field', 'more')}")
-    # The script is suspended during each of these loops, because they take many instructions.
-    loops = "for i=1,2000 do end "
-    caller.send(f"EVAL \"{loops} local n=redis.call('HLEN','h') {loops} return n\" 0")
-    assert str(other.run("GET other")).startswith("BUSY")
-    while core.divided.running:
-        assert shell.turns.run()
-    assert (core.is_busy, len(effects) < 20) == (True, True)
-    while core.is_busy:
-        assert writer.replies() == []
-        assert shell.turns.run()
-    rest(shell)
-    assert (writer.replies(), caller.replies()) == ([80], [80])
-    assert state(replayed(effects)) == state(core)
 
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CLIENT PAUSE 1 WRITE"])
@@ -474,8 +422,6 @@ def _random_lines(chance: Random) -> list[str]:
             f"ZUNIONSTORE z-{key} 2 z-{other} u-{key}",
             f"DEL h-{key} u-{other} " + " ".join(f"none-{number}" for number in range(9)),
             f"RENAME h-{key} h-{other}",
-            f"EVAL \"return redis.call('scard',KEYS[1])\" 1 u-{key}",
-            f"EVAL \"return redis.call('hset',ARGV[1],'script','1')\" 0 h-{key}",
             f"COPY u-{key} u-{other} REPLACE",
             f"SORT u-{key} ALPHA STORE l-{other}",
             f"LRANGE l-{key} 0 -1",

@@ -3,8 +3,7 @@
 Each server is tried as the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers`
 has unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the
 replica. After each of them the data is compared: every type and encoding that both servers support, with fields that
-expire and function libraries, and the effects of scripts and functions. The script prints the pairs that fail, and with
-`--write` puts them into docs/operations/replication.md.
+expire. The script prints the pairs that fail, and with `--write` puts them into docs/operations/replication.md.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -31,13 +30,6 @@ PART = Part(
 )
 #: Seconds to wait for each condition, on a busy machine.
 _PATIENCE = 12.0
-_LIBRARY = """#!lua name=l%d
-redis.register_function('f%d', function(keys) return redis.call('SET', keys[1], 'v') end)"""
-#: A script, which is replicated as its effects.
-_SCRIPT = """redis.call('ZADD', KEYS[1], ARGV[1], 'by-' .. ARGV[1])
-redis.call('HSET', KEYS[2], 'f' .. ARGV[1], redis.call('TIME')[1])
-redis.call("XADD", "stream by scripts", "*", "f", ARGV[1])
-return 2"""
 #: Text in a replica's log when a synchronisation is impossible, and the reason that the table shows.
 _REASONS = {
     "Can't handle RDB format version": "RDB too new",
@@ -121,16 +113,11 @@ def prepared(member: Member) -> list[real_files.Command]:
     with Connection(member) as client:
         refused = real_files.fill(client.run)
         client.run("FLUSHALL")
-        client.run("FUNCTION", "FLUSH")
     return refused
 
 
 def fill(master: Member, start: int) -> None:
-    """Write data of every type that all servers support, some of it by scripts."""
-    with Connection(master) as client:
-        assert client.run("FUNCTION", "LOAD", _LIBRARY % (start, start)) == b"l%d" % start
-        assert client.run("FCALL", f"f{start}", 1, f"by function {start}") == b"OK"
-        assert client.run("EVAL", _SCRIPT, 2, "scores", "by script", start) == 2
+    """Write data of every type that all servers support."""
     with master.client() as client, client.pipeline(transaction=False) as pipe:
         for number in range(start, start + 200):
             pipe.xadd("pairs", {"number": number, "text": "x" * (number % 50)}, id=f"{number + 1}-1")

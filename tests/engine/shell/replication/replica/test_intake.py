@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
-from engine.core.protocol.replies import CommandError
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
 from tests.harness.replay import commands, new_core, state
@@ -174,42 +171,3 @@ def test_blocked_clients_get_the_master_s_entries():
     replica.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
     replica.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
     assert [session for session, _ in replica.core.outbox] == [client]
-
-
-def library(name: bytes, code: bytes = b"redis.register_function('f', function() return 1 end)") -> bytes:
-    """Return the code of a library."""
-    return b"#!lua name=%b\n%b" % (name, code)
-
-
-@pytest.mark.parametrize("has_lua", [True, False])
-def test_libraries_of_a_master_are_kept_even_if_they_cannot_run(has_lua, monkeypatch):
-    """Without Lua, or with code that fails here, a master's libraries are stored and passed on, and the link stays up.
-
-    A later library replaces one of the same name, and deletions are applied.
-    """
-    if not has_lua:
-        monkeypatch.setitem(sys.modules, "lupa", None)
-    replica = Replica()
-    fails = library(b"fails", b"redis.nonsense()")
-    payload = replica.core.execute(replica.core.open_session(1), [b"FUNCTION", b"DUMP"], 1)
-    for code in (
-        library(b"first"),
-        fails,
-        library(b"gone"),
-        library(b"first", b"redis.register_function('g', function() return 2 end)"),
-    ):
-        replica.take(command(b"FUNCTION", b"LOAD", b"REPLACE", code))
-    if has_lua:
-        assert replica.core.functions.find(b"g")
-    replica.take(command(b"FUNCTION", b"DELETE", b"gone") + command(b"SET", b"k", b"v"))
-    expected = {fails, library(b"first", b"redis.register_function('g', function() return 2 end)")}
-    assert {*replica.core.functions.codes()} == expected
-    assert len(replica.core.functions.codes()) == 2
-    assert replica.core.databases[0].peek(b"k") == b"v"
-    client = replica.core.open_session(1)
-    reply = replica.core.execute(client, [b"FCALL", b"g", b"0"], 1)
-    assert isinstance(reply, CommandError) is not has_lua
-    if not has_lua:
-        assert b"lupa" in reply.text
-    replica.take(command(b"FUNCTION", b"RESTORE", payload, b"FLUSH"))
-    assert replica.core.functions.codes() == []
