@@ -185,9 +185,11 @@ _TABLE: dict[str, Condition] = {
     ),
     "GROUP_TAKEN": Condition(
         StreamError,
-        "Another query (ID {owner}) reads the stream '{stream}' with the consumer group '{group}'.",
-        "Give each query its own group. If the other query was killed, its group is free after {seconds} seconds. To "
-        "take the group over at once, set the option groupTakeover to true.",
+        "Another query (ID {owner}), or another read in this query, uses the consumer group '{group}' of the stream "
+        "'{stream}'.",
+        "Give each query its own group. A self-join reads the stream twice: load it once for each side, with another "
+        "group. If the other query was killed, its group is free after {seconds} seconds. To take the group over at "
+        "once, set the option groupTakeover to true.",
     ),
     "CONSUMERS_TAKEN": Condition(
         StreamError,

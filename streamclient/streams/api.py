@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from streamclient.connection import Command
-from streamclient.streams.model import Counted, Cut, Range, StreamState
+from streamclient.streams.model import Cut, Range, StreamState
 from streamwire.stream_id import StreamId
 
 
@@ -76,14 +76,6 @@ class Entries(Protocol):
         """
         ...
 
-    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        """Count `count` entries for `preload`. Return None if there are fewer entries, or the server counts cheaply."""
-        ...
-
-    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
-        """Use these counts of entries after a position, so that `nths` and `splits` need no request."""
-        ...
-
 
 class Delivery(Protocol):
     """Delivery of ranges to consumers, and their acknowledgement.
@@ -91,14 +83,11 @@ class Delivery(Protocol):
     `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
     """
 
-    def deliver(
-        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
-    ) -> frozenset[str]:
+    def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
         """Add ranges to the group's pending list, each for the consumer of its index.
 
         `batches` are the ranges of each stream, in order, and the group's last-delivered ID in that stream. Entries up
-        to that ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams that
-        are not delivered here. Their task delivers the entries at a lower cost, since it reads them anyway.
+        to that ID are skipped.
         """
         ...
 

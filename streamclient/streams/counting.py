@@ -64,13 +64,6 @@ class RedisEntries:
         known = self._counted.get((stream, after))
         return (known.marks[-1], count) if known and known.total == count and known.marks[-1] <= upto else None
 
-    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        ((_, found),) = self.nths([(stream, after, count, upto)])
-        return self._counted.get((stream, after)) if found == count else None
-
-    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
-        self._counted[stream, after] = counted
-
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in requested])]
 
@@ -80,9 +73,7 @@ class RedisEntries:
             known = self._counted.get((whole.stream, whole.after))
             if known is None or known.marks[-1] != whole.upto:
                 continue
-            if len(known.cuts) == parts and all(most is None or (count or 0) <= most for _, count in known.cuts):
-                found[whole] = [*known.cuts]
-            elif most is None and len(known.marks) >= parts * _MARKS_PER_PART:
+            if most is None and len(known.marks) >= parts * _MARKS_PER_PART:
                 found[whole] = sampling.cut(known.marks, known.grid, known.total, whole.upto, parts, None)
         left = [(whole, parts) for whole, parts in wholes if whole not in found]
         found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from streamclient.connection import Command, Connection
 from streamclient.errors import ServerError
@@ -28,23 +28,12 @@ class RedisDelivery:
         self._groups = groups
         self._reads = reads
 
-    def deliver(
-        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
-    ) -> frozenset[str]:
+    def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
         batches = list(batches)
         if batches:
             self._reads.check_permission(batches[0][0][0], group, prefix)
-        left: set[str] = set()
-        ours: list[tuple[Sequence[Range], StreamId]] = []
-        for parts, position in batches:
-            stream = parts[0].stream
-            if len(parts) == 1 and (stream in alone or parts[0].count is None):
-                left.add(stream)
-            else:
-                ours.append((parts, position))
-        for _ in self._reads.pages(ours, group, prefix):
+        for _ in self._reads.pages(batches, group, prefix):
             pass
-        return frozenset(left)
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         few: list[tuple[str, bytes]] = []

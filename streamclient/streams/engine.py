@@ -14,7 +14,7 @@ from streamclient.retry import is_transient
 from streamclient.streams.delivery import RedisDelivery
 from streamclient.streams.groups import pending_of
 from streamclient.streams.info import checked
-from streamclient.streams.model import Counted, Cut, GroupState, Range, StreamState
+from streamclient.streams.model import Cut, GroupState, Range, StreamState
 from streamwire.stream_id import StreamId
 
 _ALL = 2**62  # larger than the number of entries in any stream
@@ -97,13 +97,6 @@ class EngineEntries:
             for (whole, _), reply in zip(wholes, replies, strict=True)
         ]
 
-    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        del stream, after, count, upto  # PS.NTH is cheap, so nothing is counted ahead
-        return None
-
-    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
-        """Ignore the counts: PS.NTH is cheap."""
-
 
 class EngineDelivery:
     """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE.
@@ -115,10 +108,7 @@ class EngineDelivery:
         self._connection = connection
         self._by_entry = by_entry
 
-    def deliver(
-        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
-    ) -> frozenset[str]:
-        del alone
+    def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
         left = [part for parts, position in batches for part in parts if part.upto > position]
         commands: list[Command] = [
             ("PS.DELIVER", part.stream, group, f"{prefix}-{part.index}", str(part.after), str(part.upto))
@@ -126,7 +116,6 @@ class EngineDelivery:
         ]
         for part, reply in zip(left, self._connection.pipeline(commands), strict=True):
             checked(self._connection, part.stream, reply, "PS.DELIVER")
-        return frozenset()
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         ours: list[str] = []

@@ -6,7 +6,7 @@ entries each range's consumer reads, in which order, and which entries remain to
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
 from streamclient.streams.api import Entries, States
 from streamclient.streams.entries import xrange
-from streamclient.streams.model import Counted, Cut, GroupState, Range
+from streamclient.streams.model import Range
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
@@ -41,51 +41,6 @@ class GroupReads:
     def pages(self, batches: Iterable[Batch], group: str, prefix: str) -> Iterator[None]:
         """Deliver all ranges, each to the consumer of its index; each step of the iterator delivers a page."""
         return _Delivery(self._connection, self._states, self._entries, group, prefix).pages(list(batches))
-
-    def ahead(
-        self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
-    ) -> Generator[None, None, Counted | None]:
-        """Deliver the entries after `after` to consumers, in order, a page at each step.
-
-        `shares`: the consumers, each with the number of entries that are delivered to this consumer.
-
-        Finding a batch's end requires going through its entries once, and making them pending requires a delivery. A
-        delivery without its reply does both: afterwards XINFO GROUPS reports the ID that the group has reached. That ID
-        is the batch's end only if the group was at the batch's start, and no other client has read from the group
-        meanwhile. This is checked by the number of entries that the group has read, which Redis 7 reports unless
-        entries were deleted. A page whose connection breaks is not sent again, since it may have been delivered.
-
-        Returns the argument for `Entries.preload`. Delivers nothing and returns None if the group is not at `after`, if
-        the number of entries that it has read is unknown, or if replies cannot be suppressed. Returns None after a
-        delivery if the group may have passed other entries, so that its position is not the batch's end.
-        """
-        begun = self._group_of(stream, group)
-        if begun is None or begun.last_delivered_id != after or begun.entries_read is None:
-            return None
-        if not self._connection.can_skip_replies():
-            return None
-        cuts: list[Cut] = []
-        read = begun.entries_read
-        for consumer, count in shares:
-            left = count
-            while left:
-                some = min(left, PAGE)
-                page = ("XREADGROUP", "GROUP", group, consumer, "COUNT", some, "STREAMS", stream, ">")
-                self._connection.receive(
-                    self._connection.request([("CLIENT", "REPLY", "SKIP"), page, xrange.empty_read(stream)])
-                )
-                left -= some
-                yield
-            read += count
-            now = self._group_of(stream, group)
-            if now is None or now.entries_read != read:
-                return None
-            cuts.append((now.last_delivered_id, count))
-        return Counted([cuts[-1][0]], sum(count for _, count in shares), cuts)
-
-    def _group_of(self, stream: str, group: str) -> GroupState | None:
-        state = self._states.of([stream], group)[stream]
-        return None if state is None else state.group
 
     def check_permission(self, part: Range, group: str, prefix: str) -> None:
         """Raise NOT_PERMITTED if the user may not read for a group."""
@@ -116,14 +71,13 @@ class _Delivery:
 
     def pages(self, batches: Sequence[Batch]) -> Iterator[None]:
         """Deliver all ranges, a page at each step."""
-        begun = [
-            (part, (part.stream, position, part.count, part.upto))
+        uncounted = [
+            (part, max(part.after, position))
             for parts, position in batches
             for part in parts
-            if part.count is not None and part.after < position < part.upto
+            if part.upto > position and (part.count is None or part.after < position)
         ]
-        answers = self._entries.nths([requested for _, requested in begun])
-        counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
+        counts = self._counts(uncounted)
         if not self._connection.can_skip_replies():
             # Each reply is received as bytes and not parsed.
             for batch in batches:
@@ -131,6 +85,20 @@ class _Delivery:
             return
         for some in self._grouped(batches):
             yield from self._deliver(some, counts)
+
+    def _counts(self, uncounted: Sequence[tuple[Range, StreamId]]) -> dict[Range, int]:
+        """Return the number of entries of each range after a position in it. The ranges are counted together."""
+        streams = {part.stream for part, _ in uncounted if part.count is None}
+        lengths = {
+            stream: 0 if state is None else state.length for stream, state in self._states.of([*streams], None).items()
+        }
+        answers = self._entries.nths(
+            [
+                (part.stream, position, lengths[part.stream] if part.count is None else part.count, part.upto)
+                for part, position in uncounted
+            ]
+        )
+        return {part: number for (part, _), (_, number) in zip(uncounted, answers, strict=True)}
 
     def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
         """Yield lists of batches. Each list has streams of one node and a limited number of entries."""

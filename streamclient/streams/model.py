@@ -18,12 +18,11 @@ Cut = tuple[StreamId, int | None]
 class Counted:
     """Result of counting entries after a position: the ID of every `grid`-th entry (`marks`).
 
-    The last counted entry is one of these. `cuts`: the parts into which the entries were already cut, if any.
+    The last counted entry is one of these.
     """
 
     marks: Sequence[StreamId]
     grid: int
-    cuts: Sequence[Cut] = ()
 
     @property
     def total(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,56 @@ def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
     bench.run(stream_of(bench, maxEntriesPerTrigger=20, consumer="job"), foreach_batch=look)
     assert seen == [(20, [{"name": b"job-0", "pending": 20}]), (10, [{"name": b"job-0", "pending": 10}])]
     assert bench.group("s")["pending"] == 0
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_batch_is_finished_however_much_of_it_is_read(bench: Bench, partitions: int) -> None:
+    """Each batch is pending as a whole while it runs and acknowledged afterwards, whatever foreachBatch reads of it,
+    and a restarted query continues.
+    """
+    actions: list[Callable[[DataFrame], Any]] = [
+        lambda frame: None,
+        lambda frame: frame.isEmpty(),
+        lambda frame: frame.take(1),
+        lambda frame: frame.first(),
+        lambda frame: frame.limit(3).collect(),
+        lambda frame: frame.show(2),
+        lambda frame: frame.where("1 = 0").count(),
+        lambda frame: frame.union(frame).count(),
+        lambda frame: frame.repartition(3).limit(1).count(),
+    ]
+    pending: list[int] = []
+
+    def act(frame: DataFrame, batch: int) -> None:
+        actions[batch % len(actions)](frame)
+        pending.append(bench.group("s")["pending"])
+
+    options = {"maxEntriesPerTrigger": 10, "minPartitions": partitions}
+    for run in (1, 2):
+        bench.add("s", 10 * len(actions))
+        bench.run(stream_of(bench, **options), foreach_batch=act)
+        assert pending == [10] * len(actions) * run
+        assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.limit(5),
+        lambda frame: frame.where("1 = 0"),
+        lambda frame: frame.union(frame),
+        lambda frame: frame.limit(0),
+    ],
+    ids=["limit", "never", "union", "none"],
+)
+def test_a_query_that_needs_few_rows_continues(bench: Bench, change: Callable[[DataFrame], DataFrame]) -> None:
+    """A query whose plan reads its stream partly, not at all or twice continues from its checkpoint, and its group is
+    at the end of the stream.
+    """
+    for _ in range(2):
+        bench.add("s", 40)
+        bench.run(change(stream_of(bench, maxEntriesPerTrigger=10)), stream="out")
+        assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
 
 
 def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:

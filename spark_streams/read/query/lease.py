@@ -29,7 +29,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, ServerError, fail
@@ -49,20 +49,10 @@ def _clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Work(Protocol):
-    """Work on the leased group that does not belong to a batch."""
-
-    def stop(self) -> None:
-        """Start no more work."""
-
-    def undo(self, server: StreamServer) -> None:
-        """Undo work that no batch needs. Called only while this query holds the lease."""
-
-
 class Lease:
     """One run's leases on its group in each of its streams.
 
-    `clock` returns seconds. `work` is stopped when the leases are released.
+    `clock` returns seconds. `stop` ends other work on the group before the leases are released.
     """
 
     def __init__(
@@ -70,12 +60,12 @@ class Lease:
         options: ReadOptions,
         address: Address,
         clock: Callable[[], float] = _clock,
-        work: Work | None = None,
+        stop: Callable[[], None] | None = None,
     ) -> None:
         self._options = options
         self._address = address
         self._clock = clock
-        self._work = work
+        self._stop = stop
         self._query = ""
         self._run = secrets.token_hex(4)
         self._renewed: dict[str, float] = {}
@@ -197,15 +187,12 @@ class Lease:
     def give_up(self) -> None:
         """Release the leases, so that another query can use the group at once."""
         self._ended.set()
-        if self._work is not None:
-            self._work.stop()
+        if self._stop is not None:
+            self._stop()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
         if self._renewed:
             with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
-                if self._work is not None and self._lost is None and self._acquire(server, list(self._renewed)) is None:
-                    with contextlib.suppress(PystreamsError):
-                        self._work.undo(server)
                 server.leases.release(list(self._renewed), self._name, self._holder)
         self._renewed.clear()
 

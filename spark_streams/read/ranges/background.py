@@ -1,8 +1,8 @@
-"""Background work while the tasks of a batch read: deliveries to a group, and the search for the next batch's end.
+"""Background work while the tasks of a batch read: deliveries to a group.
 
 The rows of a batch do not depend on this work, so the tasks need not wait for it. The batch's acknowledgement and the
-next batch depend on it and wait for it to finish. Each kind of work does one thing at a time, in a thread with its own
-connection. The thread does not use the process's connection, because a replaced connection would look like a new server
+next batch depend on it and wait for it to finish. One thing is done at a time, in a thread with its own connection. The
+thread does not use the process's connection, because a replaced connection would look like a new server
 to the query.
 """
 
@@ -55,12 +55,6 @@ class Background:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-
-    def join(self) -> None:
-        """Wait for the work to finish, in a thread other than the one that calls `start` and `wait`."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
 
     def give_up(self) -> None:
         """Stop the work at the end of the query, because another query may use the group next."""

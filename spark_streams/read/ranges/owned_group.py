@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spark_streams.config.read import ReadOptions
@@ -17,10 +17,9 @@ from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
-from spark_streams.read.ranges.delivery_ahead import DeliveryAhead
 from streamclient.config.address import Address
 from streamclient.streams import rounds
-from streamclient.streams.model import Counted, Range, StreamState
+from streamclient.streams.model import Range, StreamState
 from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -51,7 +50,6 @@ class OwnedGroup:
         self._delivered_from: dict[str, StreamId] = {}  # start of the last delivered batch
         self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
         self._background = Background(address)
-        self._ahead = DeliveryAhead(options)
         self._cleared: set[str] = set()  # streams in which marks of an earlier run were removed
         self._may_mark = True
         self._last: tuple[Offsets, bool | None] | None = None  # the last finished offset
@@ -167,40 +165,36 @@ class OwnedGroup:
         elif (yield from rounds.create_group(stream, group, ZERO)):
             yield from self._mark(stream, group)
 
-    def deliver(
-        self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str], aside: Collection[str] = ()
-    ) -> frozenset[str]:
-        """Add the ranges of a batch to the group's pending list. Returns the streams whose task must deliver instead.
+    def deliver(self, server: StreamServer, batches: Iterable[Batch]) -> None:
+        """Add the ranges of a batch to the group's pending list, before Spark runs the batch.
 
-        `alone`: streams with one range, which has its own task. `aside`: streams that are always delivered here,
-        because the next batch is delivered directly after this one. Raises GROUP_BEHIND if the group's position in a
-        stream is before the batch and there are entries in between.
+        Raises GROUP_BEHIND if the group's position in a stream is before the batch and there are entries in between.
 
         Large deliveries run in the background if the server lacks the engine's commands: then a delivery takes as long
         as reading.
         """
         group = self._options.group
         if group is None or self._options.ack == "none":
-            return frozenset()
+            return
         self._background.wait()
         batches = list(batches)
         positions = rounds.for_each(server, {batch[0][0].stream: self._prepare(group, *batch) for batch in batches})
         if self._options.ack != "commit":
-            return frozenset()
+            return
         wanted = {parts[0].stream: (parts, positions[parts[0].stream]) for parts, _, _ in batches}
-        marked = self._mark_large(server, group, wanted, aside)
+        sizes = {parts[0].stream: _most(parts, state) for parts, state, _ in batches}
+        marked = self._mark_large(server, group, wanted, sizes)
         now = [batch for stream, batch in wanted.items() if stream not in marked]
-        prefix = self._options.consumer
-        left = server.delivery.deliver(now, group, prefix, set(alone) - set(aside)) if now else frozenset()
+        if now:
+            server.delivery.deliver(now, group, self._options.consumer)
         if marked:
             later = {stream: batch for stream, batch in wanted.items() if stream in marked}
             self._background.start(partial(self._deliver_pages, group, later))
-        return left
 
     def _mark_large(
-        self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], aside: Collection[str]
+        self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], sizes: Mapping[str, int]
     ) -> set[str]:
-        """Return the streams whose delivery is large enough for the background, and leave a mark in each.
+        """Return the streams to deliver in the background if the delivery is large, and leave a mark in each.
 
         The mark is a consumer whose name contains the end of the delivery. The mark exists until all entries are
         delivered. If the driver is killed before that and the batch is finished nevertheless, the next run can tell
@@ -208,12 +202,8 @@ class OwnedGroup:
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
-        large = {
-            stream: parts
-            for stream, (parts, position) in wanted.items()
-            if (len(parts) > 1 or stream in aside) and position < parts[-1].upto
-        }
-        if sum(part.count or 0 for parts in large.values() for part in parts) <= _MANY:
+        large = {stream: parts for stream, (parts, position) in wanted.items() if position < parts[-1].upto}
+        if sum(sizes[stream] for stream in large) <= _MANY:
             return set()
         server.group_reads.check_permission(next(iter(large.values()))[0], group, self._options.consumer)
         marking = {stream: self._mark_until(stream, group, parts[-1].upto) for stream, parts in large.items()}
@@ -275,28 +265,13 @@ class OwnedGroup:
         return {stream: behind[stream] for (stream, *_), (_, number) in zip(ends, found, strict=True) if number}
 
     @property
-    def delivers_ahead(self) -> bool:
-        """Whether the next batch can be delivered before it is planned."""
+    def delivers(self) -> bool:
+        """Whether the entries of a batch are pending until it has finished."""
         return self._options.group is not None and self._options.ack == "commit"
-
-    def note_delivery(self, stream: str, after: StreamId, added: int) -> None:
-        """Announce that another thread will call `deliver_ahead`."""
-        self._ahead.announce(stream, after, added)
-
-    def deliver_ahead(
-        self, server: StreamServer, stream: str, count: int, parts: int
-    ) -> Generator[None, None, Counted | None]:
-        """Deliver the next batch after the current delivery. Returns the next batch's end if it is certain."""
-        self._background.join()
-        return (yield from self._ahead.deliver(server, stream, count, parts))
 
     def stop(self) -> None:
         """Stop delivering, at the end of the query."""
         self._background.give_up()
-
-    def undo(self, server: StreamServer) -> None:
-        """Undo deliveries that no batch has requested."""
-        self._ahead.undo(server, sets_count=self._sets_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
         """Make sure that the group is at or after the batch's start. Returns the group's position."""
@@ -306,12 +281,13 @@ class OwnedGroup:
         if state.group is None:
             _log.warning("The group %s of %s was missing. It is recreated at %s.", group, stream, after)
             yield from rounds.create_group(stream, group, after, added)
+        elif state.group.last_delivered_id < after and not self.delivers:
+            position = state.group.last_delivered_id  # it is moved when Spark has written the batch to the checkpoint
         elif state.group.last_delivered_id < after:
             yield from self._catch_up(group, stream, state.group.last_delivered_id, after, added)
         else:
             position = state.group.last_delivered_id
             yield from self._check_ahead(group, stream, position, max(after, parts[-1].upto))
-        self._ahead.planned(stream, after)
         self._delivered_from[stream] = after
         self._left_at[stream] = max(position, parts[-1].upto)
         return position
@@ -320,9 +296,9 @@ class OwnedGroup:
         """Log a warning if another client has moved the group.
 
         Rows do not depend on the group, but skipped entries are never pending. Nothing is logged if an earlier run that
-        was killed may have delivered entries ahead.
+        was killed may have delivered entries of a batch that Spark has not logged.
         """
-        expected = self._ahead.furthest(stream) or self._left_at.get(stream, upto)
+        expected = self._left_at.get(stream, upto)
         if position <= expected:
             return
         if stream not in self._left_at and (yield from self._has_pending(group, stream)):
@@ -405,3 +381,8 @@ class OwnedGroup:
             if state is not None and state.group and state.group.last_delivered_id < uptos[stream] <= state.last_id
         }
         server.groups.set_positions(positions, group)
+
+
+def _most(parts: Sequence[Range], state: StreamState) -> int:
+    """Return the number of entries in a stream's ranges, or the largest possible number if they were not counted."""
+    return sum(state.length if part.count is None else part.count for part in parts)

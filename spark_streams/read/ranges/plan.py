@@ -26,7 +26,6 @@ from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
 
 _SAMPLED = 20  # maximum number of streams in one round that samples or counts their entries
-_MANY = 10_000  # below this number of entries, finding the end takes no longer than starting a thread
 
 
 @dataclass(frozen=True)
@@ -104,33 +103,6 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Question:
-    """Search for the `count`-th entry of `stream` in (after, upto]. `added`: entries ever added up to `after`.
-
-    `total`: entries ever added to the stream. `parts`: the number of parts into which the batch will be cut.
-    """
-
-    stream: str
-    after: StreamId
-    added: int
-    count: int
-    upto: StreamId
-    total: int = 0
-    parts: int = 1
-
-    def has_all(self, state: StreamState) -> bool:
-        """Return whether the state proves that no entry after `after` is gone.
-
-        A stream with fewer than `total` entries ever added has been replaced, so its state proves nothing.
-        """
-        if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
-            return False
-        if state.first_id > self.after:
-            return state.length == state.entries_added - self.added
-        return state.max_deleted_id <= self.after
-
-
-@dataclass(frozen=True)
 class BatchPlan:
     """Result of planning a batch.
 
@@ -138,8 +110,7 @@ class BatchPlan:
     `losses`: losses to report before the batch is read. `quiet`: states of the streams without entries for the batch.
     `noted`: those streams in `quiet` that change the next offset nevertheless. `seen`: states of the streams whose
     positions in `end` were set by this plan. `moved`: streams with entries in the batch. `is_limited`: whether entries
-    are left for the next batch. `question`: search for the next batch's end, to start while the tasks read; None if a
-    search does not pay off.
+    are left for the next batch.
     """
 
     end: Offsets
@@ -149,7 +120,6 @@ class BatchPlan:
     seen: Mapping[str, StreamState] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
     is_limited: bool = False
-    question: Question | None = None
 
     @property
     def read(self) -> dict[str, StreamState]:
@@ -187,8 +157,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
     }
     end = yield from _offset(begin, facts, limits, admitted, seen)
     moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
-    question = _question(facts, limits, admitted, end)
-    return BatchPlan(end, facts.losses, quiet, noted, seen, moved, bool(admitted.limited), question)
+    return BatchPlan(end, facts.losses, quiet, noted, seen, moved, bool(admitted.limited))
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
@@ -451,27 +420,3 @@ def _parts(
 def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:
     """Return the cuts of those streams that have more than one part."""
     return {stream: tuple(found) for stream, found in cuts.items() if len(found) > 1}
-
-
-def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
-    """Return the search for the next batch's end; None if it does not pay off.
-
-    It pays off only if this batch and the next batch each have the maximum number of entries, all of one stream.
-    """
-    limit = limits.max_entries
-    waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]
-    if limit is None or limit < _MANY or limits.max_bytes is not None or len(waiting) != 1 or facts.counts_cheaply:
-        return None
-    (stream,) = waiting
-    state, added = facts.states[stream], end.added.get(stream)
-    if state is None or added is None or admitted.counts.get(stream) != limit:
-        return None
-    total = state.entries_added if facts.targets is None else facts.targets[stream][1]
-    parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
-    # If the next batch has all remaining entries, its end is known without a search. With acknowledgements, the search
-    # also finds the batch's cuts, so it still pays off.
-    least = limit if parts > 1 and facts.acknowledges else limit + 1
-    if total is None or total - added < least:
-        return None
-    question = Question(stream, end.of(stream), added, limit, facts.reach[stream], state.entries_added or 0, parts)
-    return question if question.has_all(state) else None

@@ -10,7 +10,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spark_streams.config.positions import Position
@@ -24,7 +24,6 @@ from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.ranges.continuity import Continuity, baseline_of
-from spark_streams.read.ranges.lookahead import Lookahead
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.parts import tasks_between
 from spark_streams.read.ranges.plan import BatchPlan, Facts, first_offset, plan, plan_without_begin
@@ -56,8 +55,8 @@ class RangeSource:
         self._selection = Selection(options)
         self._watch = Watch(options.idle_wait)
         self._group = OwnedGroup(options, address)
-        self._lookahead = Lookahead(address, self._group)
-        self._lease = Lease(options, address, work=self._lookahead)
+        self._delivered: Offsets | None = None  # end of the last batch that this run delivered to the group
+        self._lease = Lease(options, address, stop=self._group.stop)
         self._continuity = Continuity(options, address, self._group)
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
@@ -186,11 +185,9 @@ class RangeSource:
             if not due and streams:
                 return begin
             facts = self._facts(connection, server, begin, streams, due)
-            if facts.has_entries and not unlimited:
-                self._lookahead.pass_answer(server, connection.generation, facts)
             limits = planning.unlimited(self._options) if unlimited else self._options
             planned = rounds.run(server, plan(begin, facts, limits))
-            self._carry_out(connection, server, begin, streams, planned)
+            self._carry_out(server, begin, streams, planned)
             if planned.end is not begin and not unlimited:
                 self._planned_at = self._clock()
             return planned.end
@@ -211,7 +208,7 @@ class RangeSource:
             identity.source_of(options, self._address, begin),
             counts_cheaply=server.entries.counts_cheaply,
             finds_streams=options.pattern is not None,
-            acknowledges=self._group.delivers_ahead,
+            acknowledges=self._group.delivers,
             targets=self._targets,
             latest_starts=self._latest_starts,
             waited=None if self._planned_at is None else (self._clock() - self._planned_at) * 1000,
@@ -231,10 +228,10 @@ class RangeSource:
         if self._fails_missing and (new or not begin.streams):
             check_exist(self._options, new or states, self._address)
 
-    def _carry_out(
-        self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan
-    ) -> None:
-        """Report losses, take the leases on the batch's streams, and record facts for the next plan."""
+    def _carry_out(self, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan) -> None:
+        """Report losses, take the leases on the batch's streams, deliver the batch, and record facts for the next
+        plan.
+        """
         self._continuity.report(begin, planned)
         self._watch.settle(begin, planned.quiet, planned.noted)
         if planned.end is begin:
@@ -243,12 +240,10 @@ class RangeSource:
         # The leases are taken only when there is a batch, because a query that restarts before its first batch has a
         # new ID.
         self._lease.hold(server, identity.query_of(begin), planned.moved)
+        self._deliver(server, begin, planned.end, {stream: planned.seen[stream] for stream in planned.moved})
         self._continuity.record_batch(planned)
         if len(streams) > _FEW:
             self._watch.settle(planned.end, planned.read, planned.noted - planned.read.keys())
-        question = planned.question
-        is_scripted = question is not None and bool(server.states.scripted([question.stream]))
-        self._lookahead.note(None if is_scripted else question, connection.generation)
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
         """Record the current ends of streams. A stream that is not in `states` has not changed."""
@@ -258,8 +253,8 @@ class RangeSource:
     def partitions(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
         """Return the partitions of the batch between two offsets.
 
-        Delivers their entries to the group unless the tasks do it. Raises ENTRIES_LOST or STREAM_LOST if the batch
-        cannot be read as planned, and GROUP_BEHIND.
+        Delivers the batch's entries to the group if an earlier run planned the batch. Raises ENTRIES_LOST or
+        STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
         """
         options = self._options
         if not self._checked:
@@ -269,15 +264,13 @@ class RangeSource:
             self._continuity.check_ends(begin, end)
         if not tasks:
             return []
-        by_stream: dict[str, list[Range]] = {}
-        for part in itertools.chain.from_iterable(tasks):
-            by_stream.setdefault(part.stream, []).append(part)
+        by_stream = _by_stream(tasks)
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, identity.query_of(end), by_stream)
             existing = self._continuity.check_planned(server, begin, end, by_stream)
             contents = self._contents(server, end, by_stream, existing)
-            delivering = self._deliver(server, begin, tasks, by_stream, existing)
+            self._deliver(server, begin, end, existing)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, existing)
         known = {
             stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
@@ -286,21 +279,16 @@ class RangeSource:
         planned: list[RangePartition] = []
         for task in tasks:
             ranges = tuple(contents[part.stream, part.index] for part in task if part.stream in existing)
-            delivers = delivering.intersection(part.stream for part in ranges)
             if ranges:
                 made = RangePartition(
                     self._address,
                     ranges,
                     options.page_size,
-                    group=options.group if delivers else None,
-                    prefix=options.consumer if delivers else "",
-                    delivers=delivers,
                     fails=options.fails,
                     preference=preference,
                     known=known_of(ranges, known),
                 )
                 planned.append(made)
-        self._lookahead.start()
         return planned
 
     def _contents(
@@ -314,21 +302,24 @@ class RangeSource:
         expected = rounds.run(server, expect(parts, existing, counts_cheaply=server.entries.counts_cheaply))
         return {(part.stream, part.index): part for part in expected}
 
-    def _deliver(
-        self,
-        server: StreamServer,
-        begin: Offsets,
-        tasks: Sequence[Sequence[Range]],
-        by_stream: Mapping[str, Sequence[Range]],
-        existing: Mapping[str, StreamState],
-    ) -> frozenset[str]:
-        """Deliver a batch to the group. Returns the streams whose tasks deliver the entries instead."""
-        # A task can deliver entries only while it reads them from the primary. So if tasks should read replicas, all
-        # entries are delivered here.
-        reads_replicas = self._options.read_from != "primary"
-        alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
-        ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in existing.items()]
-        return self._group.deliver(server, ours, alone, self._lookahead.delivers)
+    def _deliver(self, server: StreamServer, begin: Offsets, end: Offsets, states: Mapping[str, StreamState]) -> None:
+        """Deliver the batch between two offsets to the group, unless this run has delivered it.
+
+        A batch is delivered when it is planned, and not while it is read: Spark may read only a part of it, none of it,
+        or all of it several times. `states`: states of the batch's streams; other streams are not delivered.
+        """
+        if self._options.group is None or self._delivered is end:
+            return
+        # A group that was created after its stream's state was read is missing in that state.
+        created = [stream for stream, state in states.items() if state.group is None]
+        now = server.states.of(created, self._options.group)
+        states = {**states, **{stream: state for stream, state in now.items() if state is not None}}
+        parts = _by_stream(tasks_between(begin, end))
+        batches = [
+            (parts[stream], state, begin.added.get(stream)) for stream, state in states.items() if stream in parts
+        ]
+        self._group.deliver(server, batches)
+        self._delivered = end
 
     def stop(self) -> None:
         """Release the leases on the group at once, at the end of the query."""
@@ -340,3 +331,11 @@ class RangeSource:
             server = open_server(connection)
             self._lease.renew(server)
             self._group.finish(server, end, durable=True)
+
+
+def _by_stream(tasks: Iterable[Iterable[Range]]) -> dict[str, list[Range]]:
+    """Return the ranges of all tasks by stream, in order."""
+    found: dict[str, list[Range]] = {}
+    for part in itertools.chain.from_iterable(tasks):
+        found.setdefault(part.stream, []).append(part)
+    return found

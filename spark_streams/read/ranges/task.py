@@ -1,4 +1,4 @@
-"""Tasks that read ranges of streams as record batches and deliver their entries to a group.
+"""Tasks that read ranges of streams as record batches.
 
 The partition is pickled on the driver and unpickled in the worker, which has no other facts of the plan.
 """
@@ -25,12 +25,9 @@ from spark_streams.read.ranges.replica_reads import PRIMARY, Preference
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
-from streamclient.streams.entries import xrange
-from streamclient.streams.entries.small_ranges import Pages
-from streamclient.streams.entries.xrange import Delivery
 from streamclient.streams.model import Range, StreamState
 from streamclient.streams.stream_server import open_server
-from streamwire.stream_id import LAST, StreamId
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -39,17 +36,13 @@ _log = logging.getLogger("spark_streams")
 class RangePartition(QueryPartition):
     """Entries of `ranges`, read from `address` in pages of at most `page_size` entries.
 
-    As it reads, the task delivers the entries of the streams in `delivers` to consumers of `group` whose names begin
-    with `prefix`. Other streams are read according to `preference`. `fails`: whether lost entries are an error rather
+    They are read according to `preference`. `fails`: whether lost entries are an error rather
     than a warning. `checks_fields`: see `FieldCheck`. `known`: facts of the streams when the ranges were planned.
     """
 
     address: Address
     ranges: tuple[Range, ...]
     page_size: int
-    group: str | None = None
-    prefix: str = ""
-    delivers: frozenset[str] = frozenset()
     fails: bool = True
     checks_fields: bool = False
     preference: Preference = PRIMARY
@@ -66,7 +59,8 @@ class RangePartition(QueryPartition):
         counts: Counter[str] = Counter()
         progress = {part: Read() for part in self.ranges}
         with borrow(self.address) as connection:
-            for page, parts in self._pages(connection, schema.needed_fields()):
+            fields = schema.needed_fields()
+            for page, parts in replica_reads.pages(connection, self.ranges, self.page_size, self.preference, fields):
                 at = 0
                 ids = page.ids() if any(part.count is None for part, _ in parts) else None
                 for part, count in parts:
@@ -90,35 +84,6 @@ class RangePartition(QueryPartition):
             misfits.report(connection, [*dict.fromkeys(part.stream for part in self.ranges)], counts)
         if check is not None:
             check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
-
-    def _pages(self, connection: Connection, fields: Sequence[bytes] | None) -> Pages:
-        only_read = [part for part in self.ranges if part.stream not in self.delivers]
-        yield from replica_reads.pages(connection, only_read, self.page_size, self.preference, fields)
-        if self.group is None or not self.delivers:
-            return
-        states = open_server(connection).states.of(sorted(self.delivers), self.group)
-        for part in self.ranges:
-            if part.stream not in self.delivers:
-                continue
-            delivery = self._delivery(connection, self.group, part, states[part.stream])
-            for page in xrange.pages(connection, part.stream, part.after, part.upto, self.page_size, delivery):
-                yield page, [(part, page.count)]
-
-    def _delivery(self, connection: Connection, group: str, part: Range, state: StreamState | None) -> Delivery | None:
-        """Return the delivery of the range's entries to the group, starting from that state; None if the
-        group is gone.
-        """
-        stream = part.stream
-
-        def position() -> StreamId | None:
-            state = open_server(connection).states.of([stream], group)[stream]
-            return None if state is None or state.group is None else state.group.last_delivered_id
-
-        if state is None or state.group is None:
-            return None
-        # If the group disappears meanwhile, nothing is delivered. The next batch recreates the group.
-        at_start = state.group.last_delivered_id
-        return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
         """Yield each stream that has lost entries of a range, with the error."""

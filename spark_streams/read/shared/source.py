@@ -60,6 +60,9 @@ class SharedSource:
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # last known states of the groups
         self._known: dict[str, Baseline] = {}  # baselines for detecting losses, from the last states of the groups
+        #: Position and number of pending entries of the groups from which the last planned batch was to read.
+        self._asked: dict[str, tuple[StreamId, int]] = {}
+        self._warned = False  # whether a batch that read nothing was reported
         #: Number of the last planned batch, and its streams with large entries.
         self._noted: tuple[int, frozenset[str]] = -1, frozenset()
 
@@ -182,6 +185,7 @@ class SharedSource:
                 return begin
             self._lease.hold(server, identity.query_of(begin), end.shared.reads)
             self._watch.settle(end, {})
+            self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
             return end
 
     def _found(self, server: StreamServer) -> Sequence[str]:
@@ -203,6 +207,19 @@ class SharedSource:
         requested = {stream: self._count_unread(server, begin, stream, state) for stream, state in states.items()}
         lag = rounds.for_each(server, requested)
         claims = self._claimable(connection, server, states, last)
+        unread = {stream for stream, state in states.items() if self._asked.get(stream) == _progress(state)}
+        if unread and not self._warned:
+            self._warned = True
+            _log.warning(
+                "Batch %d is finished, but no task has read its entries of %s. They stay in the group %s. Does the "
+                "function of foreachBatch read its DataFrame?",
+                last.number,
+                ", ".join(sorted(unread)),
+                self._group,
+            )
+        if self._target is not None:  # a run that ends after the existing entries does not offer them again
+            lag |= dict.fromkeys(unread, 0)
+            claims = {stream: count for stream, count in claims.items() if stream not in unread}
         for stream, state in states.items():
             if state is not None and state.group is not None:
                 self._known[stream] = loss.group_baseline(state, self._known.get(stream))
@@ -437,6 +454,12 @@ class SharedSource:
             if old:
                 commands.append(("HDEL", key, *old))
         connection.commands(commands)
+
+
+def _progress(state: StreamState | None) -> tuple[StreamId, int]:
+    """Return the group's position and number of pending entries, which every read changes."""
+    group = None if state is None else state.group
+    return (ZERO, 0) if group is None else (group.last_delivered_id, group.pending)
 
 
 def _most_unread(state: StreamState | None, start: StreamId | None) -> int:

@@ -1,9 +1,7 @@
-"""Reading a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
+"""Reading a range of a stream: XRANGE page by page.
 
 The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, in any
-state of the group. Delivery is separate bookkeeping: XREADGROUP with the number of the page's entries that are after
-the group's position. The reply of XREADGROUP is suppressed if the server supports this. Keep reading and delivery
-apart: the group's position must never decide which rows a partition yields.
+state of a group.
 
 This module depends on the codec's pages and a connection, but not on Spark or offsets.
 """
@@ -11,12 +9,11 @@ This module depends on the codec's pages and a connection, but not on Spark or o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
 
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, ReplyError, array_header
-from streamclient.connection import Command, Connection, Resume
+from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, error
 from streamclient.refusals import refused
 from streamclient.streams.entries.page_size import PageSize
@@ -38,35 +35,20 @@ Counting = tuple[str, StreamId, StreamId, int, int, int]
 _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """Delivery of entries to `consumer` of `group` while they are read, if they are after `position`.
-
-    `current_position` asks the server for the group's last-delivered ID; None if the ID cannot be requested. It is
-    called after a broken connection, when it is unknown which entries were delivered.
-    """
-
-    group: str
-    consumer: str
-    position: StreamId
-    current_position: Callable[[], StreamId] | None = None
-
-
 def pages(
     connection: Connection,
     stream: str,
     after: StreamId,
     upto: StreamId,
     most: int,
-    delivery: Delivery | None = None,
     size: PageSize | None = None,
 ) -> Iterator[Page]:
     """Yield the entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
 
     `size`: the page size learned from earlier pages.
 
-    The next page is requested before a page is decoded, or with `delivery` before a page is yielded, so that the server
-    works in parallel. Raises NOT_A_STREAM and SERVER_REFUSED.
+    The next page is requested before a page is decoded, so that the server works in parallel. Raises NOT_A_STREAM
+    and SERVER_REFUSED.
     """
     size = size or PageSize(most)
     requested = size.now
@@ -78,7 +60,7 @@ def pages(
             break
         full = count >= requested
         size.update(count, stop, fields_at(buffer, start))
-        guess = last_id(buffer, stop) if full and delivery is None else None
+        guess = last_id(buffer, stop) if full else None
         if guess is not None and guess >= upto:
             guess = None
         if guess is not None:
@@ -90,20 +72,11 @@ def pages(
         if guess is not None and (finished or guess != last):
             connection.receive(token)
             guess = None
-        commands: list[Command] = []
         if not finished and guess is None:
             requested = size.now
-            commands.append(command(stream, last, upto, requested))
-        resume: Resume | None = None
-        if delivery is not None:
-            resume = _resumption(connection, stream, delivery, page, commands)
-            commands = _with_delivery(connection, stream, delivery, page, commands)
-        if commands:
-            token = connection.request(commands, resume)
+            token = connection.request([command(stream, last, upto, requested)])
         yield page
         if finished:
-            if commands:
-                connection.receive(token)
             break
 
 
@@ -272,45 +245,3 @@ def empty_read(stream: str) -> Command:
     a key that has moved, so the refusal becomes visible.
     """
     return ("XRANGE", stream, "1-0", "0-0")
-
-
-def _with_delivery(
-    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
-) -> list[Command]:
-    """Return the commands that deliver the page's entries, followed by `behind`. If replies cannot be suppressed,
-    deliver at once and return only `behind`.
-    """
-    last = StreamId.parse(page.last_id())
-    if last <= delivery.position:
-        return behind
-    count = page.count
-    if StreamId.parse(page.id_texts(slice(1))[0]) <= delivery.position:
-        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.id_texts())
-    read: Command = (
-        "XREADGROUP",
-        "GROUP",
-        delivery.group,
-        delivery.consumer,
-        "COUNT",
-        count,
-        "STREAMS",
-        stream,
-        ">",
-    )
-    if connection.can_skip_replies():
-        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [empty_read(stream)])]
-    connection.receive(connection.request([read], _resumption(connection, stream, delivery, page, [])))
-    return behind
-
-
-def _resumption(
-    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
-) -> Resume | None:
-    """Return the continuation of a request that delivers the page; None if the group's position cannot be requested.
-
-    The continuation requests the position, and returns the commands that must still be sent.
-    """
-    current = delivery.current_position
-    if current is None:
-        return None
-    return lambda: _with_delivery(connection, stream, replace(delivery, position=current()), page, behind)

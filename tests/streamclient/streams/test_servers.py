@@ -194,7 +194,7 @@ def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connec
         (cuts,) = server.entries.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
         server.groups.create({"s": (ZERO, None)}, group)
         parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
-        assert server.delivery.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
+        server.delivery.deliver([(parts, ZERO)], group, "job")
         pending = server.groups.consumers(["s"], group)
         server.delivery.acknowledge({"s": StreamId(25, 0)}, group, "job")
         answers.append(
@@ -210,6 +210,24 @@ def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connec
     assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize("count", [None, 50])
+@pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
+@pytest.mark.parametrize("skips", [True, False])
+def test_delivery_fills_the_pending_list(
+    client: redis.Redis, connection: Connection, position: int, delivered: int, count: int | None, *, skips: bool
+) -> None:
+    """Entries of a range that were not yet delivered become pending, whether or not they were counted and whether or
+    not replies can be suppressed; later entries do not.
+    """
+    add(client, "s", 60)
+    client.xgroup_create("s", "g", f"{position}-0")
+    connection.link(None)._skips = skips
+    part = Range("s", ZERO, StreamId(50, 0), 0, count)
+    open_server(connection).delivery.deliver([([part], StreamId(position, 0))], "g", "c")
+    (group,) = client.xinfo_groups("s")
+    assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
+
+
 def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
     client: redis.Redis, connection: Connection
 ) -> None:
@@ -222,5 +240,5 @@ def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
     client.set("b", "x")
     parts = [Range(stream, ZERO, StreamId(7, 0), 0, 7) for stream in ("a", "b", "c")]
     with pytest.raises(StreamError, match=r"NOT_A_STREAM.*\bb\b"):
-        server.delivery.deliver([([part], ZERO) for part in parts], "g", "job", ())
+        server.delivery.deliver([([part], ZERO) for part in parts], "g", "job")
     assert server.groups.consumers(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}

@@ -7,7 +7,6 @@ import redis
 
 from streamclient.connection import Connection
 from streamclient.streams.entries import xrange
-from streamclient.streams.entries.xrange import Delivery
 from streamwire.stream_id import ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 
@@ -61,29 +60,3 @@ def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connec
     counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(600, 0), 10_000)]
     assert sum(counts) == 600
     assert 150 < max(counts) <= 256
-
-
-@pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
-def test_delivery_fills_the_pending_list(
-    client: redis.Redis, connection: Connection, position: int, delivered: int
-) -> None:
-    """All entries of a range are returned, and those not yet delivered to the group become pending; later entries do
-    not.
-    """
-    add(client, "s", 60)
-    client.xgroup_create("s", "g", f"{position}-0")
-    delivery = Delivery("g", "c-0", StreamId(position, 0))
-    pages = list(xrange.pages(connection, "s", ZERO, StreamId(50, 0), 8, delivery))
-    assert sum(page.count for page in pages) == 50
-    (group,) = client.xinfo_groups("s")
-    assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
-
-
-def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connection: Connection) -> None:
-    """If a server cannot suppress replies, they are read and dropped, with the same result."""
-    add(client, "s", 20)
-    client.xgroup_create("s", "g", "0")
-    connection.link(None)._skips = False
-    pages = list(xrange.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
-    assert sum(page.count for page in pages) == 20
-    assert client.xinfo_groups("s")[0]["pending"] == 20

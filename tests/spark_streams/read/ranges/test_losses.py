@@ -75,6 +75,45 @@ def test_lost_data_is_skipped(site: Site, how: str, caplog: pytest.LogCaptureFix
     assert "LOST" not in caplog.text
 
 
+@pytest.mark.parametrize("how", LOSSES)
+def test_batches_of_the_entries_after_a_loss_keep_the_limit(site: Site, how: str) -> None:
+    """With failOnDataLoss=false, entries that follow lost ones are read once, in batches within the limit."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
+    query.trigger()
+    lose(site, how)
+    found = numbers(query.drain())
+    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)], "stream recreated": range(100, 105)}
+    assert found == list(left.get(how, ()))
+    assert max(map(len, query.batches)) == 10
+
+
+@pytest.mark.parametrize("before", [0, 10], ids=["", "what was read is trimmed"])
+def test_a_single_deleted_entry_makes_the_next_batch_reach_further(site: Site, before: int) -> None:
+    """If an entry after the last batch is deleted, the next batch reaches further and still has ten entries."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false")
+    query.trigger()
+    site.client.xtrim("s", minid=f"{before + 1}-1", approximate=False)
+    site.client.xdel("s", "15-1")
+    assert numbers(query.trigger() or []) == [*range(10, 14), *range(15, 21)]
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_stream_recreated_with_the_same_ids_is_read_in_batches(site: Site, group: str | None, step: int) -> None:
+    """A stream recreated with the same IDs is read further in batches within the limit."""
+    site.add("s", 400)
+    options = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **options)
+    query.trigger()
+    site.client.delete("s")
+    for n in [*range(100), *range(100, 400, step)]:
+        site.add("s", 1, n)
+    assert numbers(query.drain()) == list(range(100, 400, step))
+    assert max(map(len, query.batches)) == 100
+
+
 def test_a_stream_recreated_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
     """With failOnDataLoss=false, a recreated stream is read completely, even if its IDs are smaller than those already
     read.
@@ -236,8 +275,13 @@ def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
     site.add("s", 30)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
     query.trigger()
-    query.plan()
     site.client.xgroup_setid("s", "g", "3-1")
+    with pytest.raises(StreamError, match=r"GROUP_BEHIND.*'g'.*3-1"):
+        query.trigger()
+    query.restart(failOnDataLoss="false")
+    assert numbers(query.trigger() or []) == list(range(10, 20))
+    site.client.xgroup_setid("s", "g", "3-1")
+    query.restart(failOnDataLoss="true")
     with pytest.raises(StreamError, match=r"GROUP_BEHIND.*'g'.*3-1"):
         query.run()
     query.restart(failOnDataLoss="false")

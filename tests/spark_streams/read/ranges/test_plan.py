@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges import plan as planner
 from spark_streams.read.ranges.parts import tasks_between
 from spark_streams.read.ranges.plan import BatchPlan, plan
 from streamclient.streams.model import Range
@@ -233,37 +232,6 @@ def test_the_offset_has_the_start_of_a_first_batch() -> None:
     memory = Memory.of("a 1-9 @4; b 1-9 @4")
     found = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
     assert found.end.begins == {"a": at(4)}
-
-
-@pytest.mark.parametrize(
-    ("streams", "parameters", "is_asked"),
-    [
-        ("a 1-100", {}, True),
-        ("a 1-21", {}, True),
-        ("a 1-20", {}, False),
-        ("a 1-100; b 1-9 @9", {}, True),
-        ("a 1-100; b 1-9", {}, False),
-        ("a 1-100", {"counts_cheaply": True}, False),
-        ("a 1-100", {"max_bytes": 9999}, False),
-        ("a 1-100 old", {}, False),
-        ("a 1-100 to=20", {}, False),
-        ("a 1-100 to=21", {}, True),
-        ("a 1-100 to=20", {"min_partitions": 2, "acknowledges": True}, True),
-        ("a 1-100 deleted=50", {}, False),
-    ],
-)
-def test_the_end_of_the_next_batch_is_looked_for(
-    streams: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
-) -> None:
-    """A plan asks for the end of the next batch if only one stream has new entries, these exceed two batches, and
-    counting them is slow.
-    """
-    monkeypatch.setattr(planner, "_MANY", 10)
-    memory = Memory.of(streams)
-    question = planned(memory, memory.begin, max_entries=10, **parameters).question
-    assert (question is not None) == is_asked
-    if question is not None:
-        assert (question.stream, question.after, question.added, question.count) == ("a", at(10), 10, 10)
 
 
 @st.composite

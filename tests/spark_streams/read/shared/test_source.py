@@ -6,6 +6,7 @@ This module is long because all cases use `query_of`.
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 from typing import Any
 
@@ -280,6 +281,33 @@ def test_available_now_ends(site: Site) -> None:
     rows += numbers(query.drain())
     assert rows[:25] == list(range(25))
     assert len(rows) <= 35
+
+
+@pytest.mark.parametrize("claims", [False, True])
+def test_available_now_ends_if_its_batches_are_not_read(
+    site: Site, caplog: pytest.LogCaptureFixture, *, claims: bool
+) -> None:
+    """An availableNow query whose function ignores its batches ends, reports it once, and leaves the entries in the
+    group for the next run.
+    """
+    site.add("s", 5)
+    if claims:
+        site.client.xgroup_create("s", "g", "0")
+        site.client.xreadgroup("g", "gone", {"s": ">"}, count=2)
+        wait_for(lambda: site.client.xpending_range("s", "g", "-", "+", 9, idle=1), "the entries to be idle")
+    query = query_of(site, claimIdleMs=1)
+    query.reader.prepareForTriggerAvailableNow()
+    planned = 0
+    with caplog.at_level(logging.WARNING):
+        while query.plan():
+            query.reader.partitions(*map(json.loads, query.log[-2:]))
+            planned += 1
+            assert planned < 5
+    assert caplog.text.count("no task has read its entries of s") == 1
+    query.restart()
+    query.reader.prepareForTriggerAvailableNow()
+    assert sorted(numbers(query.drain())) == list(range(5))
+    assert site.group()["pending"] == 0
 
 
 def test_a_pattern_with_a_group(site: Site) -> None:
