@@ -167,7 +167,8 @@ class Options(TypedDict, total=False):
     restarts with its checkpoint. Default: 30s."""
     claimIdleMs: int | str | timedelta
     """Idle time after which entries that are pending for other consumers are claimed. Without it, only the pending
-    entries of an earlier run of this query are claimed. Only with `consume=shared`."""
+    entries of an earlier run of this query are claimed. Choose a time that is longer than a batch. Only with
+    `consume=shared`."""
     maxDeliveries: int | str
     """Maximum deliveries of an entry. An entry that is delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""

@@ -187,7 +187,8 @@ class GroupOptions:
         duration(1),
         None,
         "Idle time after which entries that are pending for other consumers are claimed. Without it, only the "
-        "pending entries of an earlier run of this query are claimed. Only with `consume=shared`.",
+        "pending entries of an earlier run of this query are claimed. Choose a time that is longer than a batch. Only "
+        "with `consume=shared`.",
         streaming_only=True,
     )
     max_deliveries: int | None = option(

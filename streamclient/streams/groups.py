@@ -10,6 +10,7 @@ from streamclient.refusals import refused
 from streamclient.reply_maps import pairs
 from streamclient.retry import Refusal, refusal_of
 from streamclient.streams.info import checked
+from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
@@ -153,3 +154,35 @@ def pending_of(
 def _entries_read(read: int | None) -> Command:
     """Return the arguments of XGROUP for the number of entries that a group has read; empty if it is unknown."""
     return () if read is None else ("ENTRIESREAD", read)
+
+
+def removed(
+    connection: Connection, wanted: Sequence[tuple[str, str, Sequence[bytes], StreamState | None]]
+) -> list[list[bytes]]:
+    """Return the IDs of pending entries that no longer exist, for each (stream, group, IDs, state).
+
+    The state is that of the stream, from before the IDs were listed as pending; None if it is unknown. An entry that
+    was acknowledged and removed in the meantime is not among the results.
+    """
+    asked = [
+        (stream, each)
+        for stream, _, ids, state in wanted
+        for each in ids
+        if state is None or may_be_removed(state, each)
+    ]
+    replies = connection.pipeline([("XRANGE", stream, each, each) for stream, each in asked])
+    missing = {
+        one for one, reply in zip(asked, replies, strict=True) if not checked(connection, one[0], reply, "XRANGE")
+    }
+    again = [(stream, group, each) for stream, group, ids, _ in wanted for each in ids if (stream, each) in missing]
+    rows = connection.pipeline([("XPENDING", stream, group, each, each, 1) for stream, group, each in again])
+    lost = {one for one, reply in zip(again, rows, strict=True) if checked(connection, one[0], reply, "XPENDING")}
+    return [[each for each in ids if (stream, group, each) in lost] for stream, group, ids, _ in wanted]
+
+
+def may_be_removed(state: StreamState, entry_id: bytes) -> bool:
+    """Return whether the state allows that an entry which was once in the stream no longer exists."""
+    if state.first_id is None or state.entries_added is None:
+        return True
+    parsed = StreamId.parse(entry_id)
+    return parsed < state.first_id or parsed <= state.max_deleted_id

@@ -20,6 +20,8 @@ from streamclient.routing import UNREACHABLE
 from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
+from streamclient.streams.groups import may_be_removed
+from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 
@@ -70,11 +72,13 @@ def read_new(
     link: Link | None = None
     try:
         link = connection.link(None)
-        fresh = _watched(open_server(connection), link, tasks)
+        fresh, states = _watched(open_server(connection), link, tasks)
+        claims = _claims(link, fresh)
+        # A task that would claim entries which may no longer exist reads alone, and reports them.
+        fresh = [task for task in fresh if not _may_lose(states[task.stream], claims.get(task, ()))]
         if len(fresh) < 2:
             link.pipeline([("UNWATCH",)])
             return [], left
-        claims = _claims(link, fresh)
         reads = [
             Read(_consumer(task), task.reads, ("HSET", _key(task), task.line, task.run), claims.get(task, ()))
             for task in fresh
@@ -141,10 +145,17 @@ def _answered(reply: Any) -> Any:
     return reply
 
 
-def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
+def _may_lose(state: StreamState | None, claims: Sequence[Claim]) -> bool:
+    return state is not None and any(may_be_removed(state, each) for claim in claims for each in claim.ids)
+
+
+def _watched(
+    server: StreamServer, link: Link, tasks: Sequence[SharedTask]
+) -> tuple[list[SharedTask], dict[str, StreamState | None]]:
     """Watch the tasks' ledgers.
 
-    Returns the tasks that have no earlier attempt and whose streams have no losses. Raises RefusedForNowError.
+    Returns the tasks that have no earlier attempt and whose streams have no losses, and the states of the streams.
+    Raises RefusedForNowError.
     """
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
     state_reads = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
@@ -154,7 +165,7 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
     answers = link.pipeline(commands)
     watched, *replies = answers[len(state_reads) :]
     if isinstance(watched, ResponseError):
-        return []
+        return [], {}
     states = server.states.parsed(streams, group, answers[: len(state_reads)])
     fresh: list[SharedTask] = []
     for task, fields, pending in zip(tasks, replies[: len(tasks)], replies[len(tasks) :], strict=True):
@@ -164,7 +175,7 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
         state = states[task.stream]
         if line is None and int(done or 0) < task.batch and state and loss.find_group_loss(state, task.known) is None:
             fresh.append(task)
-    return fresh
+    return fresh, states
 
 
 def _consumer(task: SharedTask) -> Consumer:

@@ -6,7 +6,7 @@ Like `spark_streams.read.ranges.plan`, the function `plan` is pure: it computes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
@@ -23,7 +23,8 @@ class Facts:
 
     `lag`: number of entries that the group has yet to read in each stream, or an estimate. `claims`: number of entries
     pending for other consumers that may be claimed. `starts`: start of a new query, if the batch is planned without
-    knowing the previous one (Spark 4.0 and 4.1). `cores`: cores for which tasks are planned.
+    knowing the previous one (Spark 4.0 and 4.1). `cores`: cores for which tasks are planned. `lost`: number of entries
+    that the query has noticed as lost so far.
     """
 
     lag: Mapping[str, int]
@@ -31,6 +32,7 @@ class Facts:
     source: Source
     starts: Mapping[str, StreamId] | None = None
     cores: int = 1
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
@@ -55,6 +57,7 @@ def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets
     return Offsets(
         {},
         tasks=planning.tasks(consumers, limits, facts.cores),
+        lost=facts.lost,
         shared=SharedBatch(number, since, reads, facts.claims),
         source=facts.source,
         starts=facts.starts,

@@ -18,10 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_streams.errors import PystreamsError, error
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
+from streamclient.config.address import Address
 from streamclient.connection import Command
 from streamwire.slots import same_slot_tag
+from streamwire.stream_id import StreamId
 
 #: Field of the ledger with the last batch whose partitions are all finished.
 DONE = "done"
@@ -37,7 +40,8 @@ class SharedTask:
     the number of deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: ID
     of the query's current run. `fails`: whether missing entries are an error rather than a warning. `known`:
     baseline of the stream and the group when the batch was planned. `scripted`: whether the stream's entries are large,
-    so that its state is requested by a script.
+    so that its state is requested by a script. `living`: prefixes of other queries, whose entries are not claimed while
+    they run.
     """
 
     stream: str
@@ -57,6 +61,7 @@ class SharedTask:
     fails: bool = True
     known: Baseline = loss.UNKNOWN
     scripted: bool = False
+    living: frozenset[bytes] = frozenset()
 
     @property
     def consumer(self) -> str:
@@ -81,6 +86,12 @@ def batch_of(consumer: bytes, prefix: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def prefix_of(consumer: bytes) -> bytes | None:
+    """Return the prefix of the query that a consumer belongs to; None if its name is not that of a query's consumer."""
+    found = re.fullmatch(rb"(.+)-[0-9]+-[0-9]+", consumer, re.DOTALL)
+    return found[1] if found else None
+
+
 def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
     """Yield the consumers in a reply to XINFO CONSUMERS from which the task may claim entries, with the minimum idle
     time.
@@ -89,8 +100,16 @@ def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[byte
         info = dict(zip(reply[0::2], reply[1::2], strict=True))
         batch = batch_of(info[b"name"], task.prefix)
         dead = batch is not None and batch <= task.since
-        if int(info[b"pending"]) and (dead or (batch is None and task.claim_idle is not None)):
+        foreign = batch is None and task.claim_idle is not None and prefix_of(info[b"name"]) not in task.living
+        if int(info[b"pending"]) and (dead or foreign):
             yield info[b"name"], 0 if dead or task.claim_idle is None else task.claim_idle
+
+
+def lost(address: Address, stream: str, ids: Sequence[bytes]) -> PystreamsError:
+    """Return the error for pending entries that no longer exist. The IDs are in order or of several consumers."""
+    parsed = sorted(map(StreamId.parse, ids))
+    count = f"{len(ids)} entries"
+    return error("ENTRIES_LOST", stream=stream, address=address, after=parsed[0].before(), upto=parsed[-1], count=count)
 
 
 def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
+from spark_streams.errors import fail, first_of
 from spark_streams.read.query import identity, loss, planning
-from spark_streams.read.query.lease import Lease
+from spark_streams.read.query.lease import Lease, lease_name
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.offsets import Offsets, SharedBatch
 from spark_streams.read.query.planning import States
@@ -32,6 +32,7 @@ from streamclient.config.address import Address
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams import rounds
+from streamclient.streams.groups import removed
 from streamclient.streams.model import GroupState, StreamState, last_id_of
 from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer, open_server
@@ -40,6 +41,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 _MOST_EXAMINED = 10_000  # maximum number of pending entries of a consumer that are examined for claims
+_ACK_IDS = 1000  # IDs in one XACK
 
 
 class SharedSource:
@@ -63,6 +65,11 @@ class SharedSource:
         #: Position and number of pending entries of the groups from which the last planned batch was to read.
         self._asked: dict[str, tuple[StreamId, int]] = {}
         self._warned = False  # whether a batch that read nothing was reported
+        self._lost: dict[str, int] = {}  # number of entries lost since the last planned batch, by stream
+        #: Number of the last planned batch, and the time in seconds when it was planned.
+        self._planned_at: tuple[int, float] | None = None
+        #: Streams with the prefixes of other running queries, from the last look at the consumers.
+        self._living: dict[str, frozenset[bytes]] = {}
         #: Number of the last planned batch, and its streams with large entries.
         self._noted: tuple[int, frozenset[str]] = -1, frozenset()
 
@@ -186,6 +193,8 @@ class SharedSource:
             self._lease.hold(server, identity.query_of(begin), end.shared.reads)
             self._watch.settle(end, {})
             self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
+            self._planned_at = end.shared.number, time.monotonic()
+            self._lost = {}
             return end
 
     def _found(self, server: StreamServer) -> Sequence[str]:
@@ -224,7 +233,8 @@ class SharedSource:
             if state is not None and state.group is not None:
                 self._known[stream] = loss.group_baseline(state, self._known.get(stream))
         source = identity.source_of(self._options, self._address, begin)
-        return Facts(lag, claims, source, cores=os.cpu_count() or 1)
+        lost = {stream: begin.lost.get(stream, 0) + count for stream, count in self._lost.items()}
+        return Facts(lag, claims, source, cores=os.cpu_count() or 1, lost={**begin.lost, **lost})
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
         """Return the streams that have no entries to read or claim until the stream or its group changes."""
@@ -321,6 +331,10 @@ class SharedSource:
         if state is not None and state.group is not None and found is not None:
             baseline = Baseline(state.group.last_delivered_id)
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+            self._count_lost(stream, found.at_least)
+
+    def _count_lost(self, stream: str, entries: int) -> None:
+        self._lost[stream] = self._lost.get(stream, 0) + entries
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
         """Return the number of entries that the group has yet to read; an estimate if the server does not know it.
@@ -344,26 +358,62 @@ class SharedSource:
     ) -> dict[str, int]:
         """Return the number of claimable pending entries of other consumers, by stream.
 
-        Streams without such entries are absent. At most 10,000 entries of each consumer are counted.
+        Streams without such entries are absent. At most 10,000 entries of each consumer are counted. Entries that no
+        longer exist are reported, as an error if losses are errors; otherwise they are acknowledged.
         """
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         requested: list[tuple[str, Command]] = []
-        for stream, consumers in server.groups.consumers(streams, self._group).items():
+        listed = server.groups.consumers(streams, self._group)
+        self._living = {} if idle is None else self._running(server, listed)
+        for stream, consumers in listed.items():
             for name, pending in consumers:
                 batch = protocol.batch_of(name, self._options.consumer)
                 if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
+                    continue
+                if batch is None and protocol.prefix_of(name) in self._living.get(stream, ()):
                     continue
                 condition: Command = () if batch is not None or idle is None else ("IDLE", idle)
                 requested.append(
                     (stream, ("XPENDING", stream, self._group, *condition, "-", "+", _MOST_EXAMINED, name))
                 )
-        found: dict[str, int] = {}
+        found: dict[str, list[bytes]] = {}
         for (stream, _), rows in zip(
             requested, connection.commands([command for _, command in requested]), strict=True
         ):
             if rows:
-                found[stream] = found.get(stream, 0) + len(rows)
+                found.setdefault(stream, []).extend(row[0] for row in rows)
+        lost = removed(connection, [(stream, self._group, ids, states[stream]) for stream, ids in found.items()])
+        gone = {stream: ids for stream, ids in zip(found, lost, strict=True) if ids}
+        problems = {stream: protocol.lost(self._address, stream, ids) for stream, ids in gone.items()}
+        if problems and self._options.fails:
+            raise first_of(problems)
+        for stream, ids in gone.items():
+            _log.warning("%s", problems[stream])
+            self._count_lost(stream, len(ids))
+            connection.commands(
+                [("XACK", stream, self._group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
+            )
+        left = {stream: len(ids) - len(gone.get(stream, ())) for stream, ids in found.items()}
+        return {stream: count for stream, count in left.items() if count}
+
+    def _running(
+        self, server: StreamServer, consumers: Mapping[str, Sequence[tuple[bytes, int]]]
+    ) -> dict[str, frozenset[bytes]]:
+        """Return for each stream the prefixes of consumers whose query holds its lease.
+
+        Such a query is running, however long its batch takes, so its entries are not claimed. If it ends, it releases
+        the lease, or the lease expires.
+        """
+        names: dict[bytes, list[str]] = {}
+        for stream, listed in consumers.items():
+            for prefix in {protocol.prefix_of(name) for name, pending in listed if pending} - {None}:
+                names.setdefault(prefix or b"", []).append(stream)
+        found: dict[str, frozenset[bytes]] = {}
+        for prefix, streams in names.items():
+            other = replace(self._options, consumer=prefix.decode("utf-8", "replace"))
+            for stream in server.leases.held(streams, lease_name(other, shared=True)):
+                found[stream] = found.get(stream, frozenset()) | {prefix}
         return found
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
@@ -404,6 +454,7 @@ class SharedSource:
                     fails=options.fails,
                     known=known.get(stream, loss.UNKNOWN),
                     scripted=stream in scripted,
+                    living=self._living.get(stream, frozenset()),
                 )
                 planned.append(task)
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
@@ -423,6 +474,7 @@ class SharedSource:
         """Acknowledge the finished batches: delete their consumers, update the ledgers, and trim if the query trims."""
         if self._finished >= finished.number:
             return
+        self._check_duration(finished.number)
         everything = sorted({*finished.reads, *self._selection.streams(server)})
         # An earlier run may have left consumers in any stream. If the previous batch was finished by this run, only the
         # streams of the finished batch have consumers.
@@ -442,6 +494,22 @@ class SharedSource:
             unfinished = server.groups.first_unfinished_ids(everything)
             server.streams.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
+
+    def _check_duration(self, number: int) -> None:
+        """Log a warning if the batch took so long that others may have claimed its entries meanwhile."""
+        idle = self._options.claim_idle
+        if self._planned_at is None or idle is None or self._planned_at[0] != number:
+            return
+        milliseconds = round((time.monotonic() - self._planned_at[1]) * 1000)
+        if milliseconds > idle:
+            _log.warning(
+                "Batch %d took %d ms, longer than claimIdleMs (%d ms). Other programs that claim entries of the group "
+                "%s after this time may have processed its entries too.",
+                number,
+                milliseconds,
+                idle,
+                self._group,
+            )
 
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
         """Record in the ledgers that a batch is finished, and remove the lines of this and older batches."""

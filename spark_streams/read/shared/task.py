@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import drivers
-from spark_streams.errors import StreamError, error
+from spark_streams.errors import StreamError
 from spark_streams.read.query import loss, misfits
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.partition import QueryPartition
@@ -35,10 +35,10 @@ from streamclient.retry import is_transient
 from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer
+from streamclient.streams.groups import removed
 from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import open_server
 from streamclient.wire_errors import ResponseError
-from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -146,10 +146,8 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
 
 def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> None:
-    """Report entries that an earlier attempt read and that were trimmed or deleted since."""
-    after, upto = StreamId.parse(missing[0]).before(), missing[-1].decode()
-    count = f"{len(missing)} entries"
-    problem = error("ENTRIES_LOST", stream=task.stream, address=connection.address, after=after, upto=upto, count=count)
+    """Report entries that were delivered to a consumer and trimmed or deleted since."""
+    problem = protocol.lost(connection.address, task.stream, missing)
     if task.fails:
         raise problem
     _log.warning("%s", problem)
@@ -168,7 +166,7 @@ def _attempt(
 ) -> Iterable[Pending] | None:
     """Return the partition's entries; None if another client changed the ledger."""
     server = open_server(connection)
-    streams = [task.stream] if task.reads else []
+    streams = [task.stream]
     # Request the states first: EXEC ends a WATCH.
     state_reads = server.states.requests(streams, task.group, streams if task.scripted else ())
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
@@ -188,9 +186,14 @@ def _attempt(
         )
         line = b""
     if line is None and int(done or 0) < task.batch:
+        state = server.states.parsed(streams, task.group, states)[task.stream]
         if task.reads:
-            _check_loss(connection, task, server.states.parsed(streams, task.group, states)[task.stream])
+            _check_loss(connection, task, state)
         claims = _claims(connection, task, consumer) if task.claims else []
+        ids = [each for claim in claims for each in claim.ids]
+        (missing,) = removed(connection, [(task.stream, task.group, ids, state)])
+        if missing:
+            _lost(connection, task, missing)
         write = ("HSET", key, task.line, task.run)
         pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)
         return None if pages is None else [(page, None, None, []) for page in pages]

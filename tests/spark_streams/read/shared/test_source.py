@@ -205,6 +205,83 @@ def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
+def lost_for(site: Site, stream: str, removed: str) -> None:
+    """Deliver 20 entries to a consumer that does not return, and remove 15 of them."""
+    site.add(stream, 20)
+    site.client.xgroup_create(stream, "g", "0")
+    site.client.xreadgroup("g", "gone", {stream: ">"})
+    wait_for(lambda: site.client.xpending_range(stream, "g", "-", "+", 9, idle=1), "the entries to be idle")
+    if removed == "trimmed":
+        site.client.xtrim(stream, maxlen=5, approximate=False)
+    elif removed == "deleted":
+        site.client.xdel(stream, *(f"{n}-1" for n in range(3, 18)))
+
+
+@pytest.mark.parametrize("removed", ["trimmed", "deleted"])
+@pytest.mark.parametrize("streams", ["s", "s,t,u"])
+def test_pending_entries_that_no_longer_exist_are_lost(
+    site: Site, caplog: pytest.LogCaptureFixture, removed: str, streams: str
+) -> None:
+    """Pending entries of other consumers that were trimmed or deleted are an error and stay pending; with
+    failOnDataLoss=false they are reported once, counted in the progress and acknowledged.
+    """
+    names = streams.split(",")
+    for stream in names:
+        lost_for(site, stream, removed)
+    query = Query(site.url, SCHEMA, group="g", streams=streams, claimIdleMs=1, **SHARED | {"maxEntriesPerTrigger": 100})
+    with pytest.raises(StreamError, match=r"ENTRIES_LOST.*15 entries"):
+        query.trigger()
+    assert all(site.group(stream)["pending"] == 20 for stream in names)
+    query.restart(failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING):
+        left = numbers(query.drain())
+    assert sorted(left) == sorted(len(names) * (list(range(15, 20)) if removed == "trimmed" else [0, 1, 17, 18, 19]))
+    assert caplog.text.count("ENTRIES_LOST") == len(names)
+    assert query.offset("lost") == dict.fromkeys(names, 15)
+    assert all(site.group(stream)["pending"] == 0 for stream in names)
+
+
+@pytest.mark.parametrize("removed", ["trimmed", "deleted"])
+@pytest.mark.parametrize("streams", ["s", "s,t,u"])
+def test_pending_entries_lost_after_planning_are_noticed(site: Site, removed: str, streams: str) -> None:
+    """Pending entries that were removed after the claim was planned are an error."""
+    names = streams.split(",")
+    for stream in names:
+        lost_for(site, stream, "nothing")
+    query = Query(site.url, SCHEMA, group="g", streams=streams, claimIdleMs=1, **SHARED | {"maxEntriesPerTrigger": 100})
+    assert query.plan()
+    for stream in names:
+        if removed == "trimmed":
+            site.client.xtrim(stream, maxlen=5, approximate=False)
+        else:
+            site.client.xdel(stream, "7-1")
+    with pytest.raises(StreamError, match=r"ENTRIES_LOST.*(15|1) entries"):
+        query.run()
+
+
+def test_a_running_querys_entries_are_not_claimed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Two queries whose batches take longer than claimIdleMs read each entry once; a query that ends leaves its entries
+    to the other one.
+    """
+    site.add("s", 40)
+    first, second = (query_of(site, consumer=name, claimIdleMs=1, maxEntriesPerTrigger=10) for name in ("a", "b"))
+    rows: list[int] = []
+    with caplog.at_level(logging.WARNING):
+        for query in (first, second):
+            rows += numbers(query.trigger() or [])
+        wait_for(
+            lambda: len(site.client.xpending_range("s", "g", "-", "+", 99, idle=2)) == 20, "the batches to be idle"
+        )
+        for query in (first, second):
+            rows += numbers(query.trigger() or [])
+    assert sorted(rows) == list(range(40))
+    assert caplog.text.count("longer than claimIdleMs (1 ms)") == 2
+    second.reader.stop()
+    wait_for(lambda: len(site.client.xpending_range("s", "g", "-", "+", 99, idle=2)) == 20, "idle batches")
+    assert numbers(first.drain()) == list(range(30, 40))
+    assert site.group()["pending"] == 0
+
+
 def test_without_claim_idle_ms_nothing_is_claimed(site: Site) -> None:
     """Without claimIdleMs, the query claims no entries of other consumers, regardless of their idle time."""
     site.add("s", 10)
