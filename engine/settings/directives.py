@@ -172,7 +172,7 @@ _TABLE: tuple[Directive, ...] = (
     _text("dbfilename", "dump.rdb", PROTECTED, _DB_FILE),
     _choice("save-format", "rdb", "rdb psb"),
     Directive("rdb-version", VersionOfFiles(10, 14, 80), 10),
-    _choice("load-unknown", "error", "error skip"),
+    _yes_no("skip-unsupported-types", False),
     _yes_no("rdbchecksum", True, FIXED),
     _yes_no("stop-writes-on-bgsave-error", True),
     _yes_no("appendonly", False),

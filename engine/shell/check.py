@@ -23,6 +23,7 @@ from pathlib import Path
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.durability.files import Files, replace_file
@@ -134,10 +135,12 @@ class _Check:
 
     def _snapshot(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
         try:
-            keys = snapshot.load(data, core, segments=segment_files_near(self._files, path))
+            segments = segment_files_near(self._files, path)
+            keys, left_out = snapshot.load(data, core, segments=segments, skip_unsupported=True)
         except DamagedError as error:
             return _Fault(path, error.offset, error.reason)
-        self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: intact")
+        self._say(f"{path}: snapshot, {len(data)} bytes, {keys + left_out.total} keys: intact")
+        self._tell_left_out(path, left_out)
         return None
 
     def _check_stored(self, path: Path, core: Core) -> _Fault | None:
@@ -153,12 +156,16 @@ class _Check:
         except DamagedError as error:
             return _Fault(path, error.offset, error.reason), 0
         found = rdb.last
-        keys = found.keys + found.expired + sum(found.left_out.values())
+        keys = found.keys + found.expired + found.left_out.total
         proof = "intact" if found.has_sum else "no damage found, but it has no checksum"
         self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
-        for kind, number in found.left_out.items():
-            self._say(f"{path}: {number} keys have a type that the engine does not support: {kind}")
+        self._tell_left_out(path, found.left_out)
         return None, end
+
+    def _tell_left_out(self, path: Path, left_out: UnsupportedTypes) -> None:
+        """Report the types that the engine does not store."""
+        if left_out:
+            self._say(f"{path}: types that the engine does not store: {left_out}")
 
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:
@@ -326,7 +333,7 @@ def _free_name(path: Path) -> Path:
 def _core() -> Core:
     """Return an empty core in replay mode, which skips keys of unsupported types instead of rejecting a file."""
     config = Config()
-    config.load(["--databases", _DATABASES, "--load-unknown", "skip"])
+    config.load(["--databases", _DATABASES, "--skip-unsupported-types", "yes"])
     core = Core(config, lambda choices: 0)  # noqa: ARG005 - replay needs no random numbers
     core.changes.set_time(now_us())
     core.changes.replaying = True

@@ -224,7 +224,7 @@ def write_engine(directory: Path, name: str) -> dict[bytes, Any]:
     with small_segments():
         engine = Engine(directory, **ENGINES[name])
         ask = _ask(engine)
-        assert real_files.fill(ask) == []
+        assert {words[0] for words in real_files.fill(ask)} <= {"CONFIG"}
         for number in range(1, 31):
             ask("XADD", "cold", f"{number}-1", "a", number, "b", "v" * 40)
         if name == "segments-on-disk":

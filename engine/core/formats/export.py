@@ -1,8 +1,8 @@
 """The keyspace as commands that Redis 7.0 and later can load, for a base file of the log without an RDB preamble.
 
 The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, and their pending
-entries. Commands that only newer servers support are written only if needed: for deadlines of hash fields, for released
-entries (at the end of their group), and for idempotent producers (at the end of the stream).
+entries. Commands that only newer servers support are written only if needed: for released entries (at the end of their
+group), and for idempotent producers (at the end of the stream).
 
 No command sets the following state: pending records of deleted entries, a consumer's last-seen time, and the IDs of
 deleted entries. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
@@ -10,24 +10,19 @@ deleted entries. Snapshots (``engine.shell.durability.formats.snapshot``) store 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from itertools import chain, groupby, islice
-from operator import itemgetter
+from itertools import islice
 
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
-from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.group_progress import shown
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.stream import Stream
-from engine.text import doubles
 
-#: Maximum number of fields or elements in one command.
+#: Maximum number of fields in one command.
 _AT_ONCE = 64
 
 
@@ -44,34 +39,13 @@ def commands(image: Image) -> Iterator[bytes]:
             if isinstance(value, Stream):
                 yield from _stream(key, value, image.idmp_defaults)
             elif isinstance(value, Hash):
-                yield from _in_parts(b"HSET", key, chain.from_iterable(value.items()), 2 * _AT_ONCE)
-                yield from map(encode, expiring_fields(key, value))
-            elif isinstance(value, Members):
-                yield from _in_parts(b"SADD", key, iter(value), _AT_ONCE)
-            elif isinstance(value, SortedSet):
-                words = (word for score, member in value.order for word in (doubles.text(score), member))
-                yield from _in_parts(b"ZADD", key, words, 2 * _AT_ONCE)
-            elif isinstance(value, deque):
-                yield from _in_parts(b"RPUSH", key, iter(value), _AT_ONCE)
+                pairs = iter(value.items())
+                while some := list(islice(pairs, _AT_ONCE)):
+                    yield encode([b"HSET", key, *(word for pair in some for word in pair)])
             else:
                 yield encode([b"SET", key, bytes(value)])
             if deadline is not None:
                 yield encode([b"PEXPIREAT", key, b"%d" % deadline])
-
-
-def expiring_fields(key: bytes, fields: Hash) -> Iterator[list[bytes]]:
-    """Yield the commands that set the deadlines of a hash's fields; servers since 7.4 support them."""
-    by_time = sorted((deadline, name) for name, deadline in (fields.deadlines or {}).items())
-    for deadline, pairs in groupby(by_time, itemgetter(0)):
-        names = [name for _, name in pairs]
-        for at in range(0, len(names), _AT_ONCE):
-            some = names[at : at + _AT_ONCE]
-            yield [b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"%d" % len(some), *some]
-
-
-def _in_parts(name: bytes, key: bytes, words: Iterator[bytes], size: int) -> Iterator[bytes]:
-    while some := list(islice(words, size)):
-        yield encode([name, key, *some])
 
 
 def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Iterator[bytes]:

@@ -36,6 +36,12 @@ RESTORE_TTL = b"ERR Invalid TTL value, must be >= 0"
 RESTORE_IDLETIME = b"ERR Invalid IDLETIME value, must be >= 0"
 RESTORE_FREQ = b"ERR Invalid FREQ value, must be >= 0 and <= 255"
 
+
+def unsupported_value(kind: str) -> bytes:
+    """Return RESTORE's error for a value of this type, which the engine does not store."""
+    return b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode()
+
+
 # -- strings and hashes -------------------------------------------------------------------------------------------
 DIGEST_LENGTH = b"ERR must be exactly 16 hexadecimal characters"
 OVERFLOW = b"ERR increment or decrement would overflow"

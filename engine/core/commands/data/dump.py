@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
-from engine.core.formats.export import expiring_fields
 from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, value_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION, forms_version
 from engine.core.keyspace.database import Value
-from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
@@ -36,7 +31,7 @@ _TAIL = struct.Struct("<HQ")
 _LONGEST_IDLE = (1 << 24) - 1
 #: DUMP writes a stream in steps if the number of its entries plus pending entries is at least this.
 _LONG = 2000
-#: DUMP writes a value of another type in steps if it has at least this many elements.
+#: DUMP writes a hash in steps if it has at least this many fields.
 _MANY = 5000
 #: Size in bytes above which DUMP and RESTORE process any payload in steps.
 _LONG_PAYLOAD = 200_000
@@ -116,8 +111,10 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
         )
     except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
-    if isinstance(value, value_reader.Unknown) or reader.at != len(payload) - _TAIL.size:
+    if reader.at != len(payload) - _TAIL.size:
         raise CommandError(data.BAD_DUMP_BODY)
+    if isinstance(value, value_reader.Unsupported):
+        raise CommandError(data.unsupported_value(value.kind))
     return value
 
 
@@ -143,19 +140,8 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
         if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
             # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
             work, is_apart = _dump_in_steps(*value_writer.dumped(value.copy(Storage.for_reading_once()))), True
-    elif isinstance(value, deque) and len(value) >= _MANY:
-        work, is_apart = _dump_in_steps(*value_writer.dumped(deque(value))), True
-    elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
-        if value.deadlines:
-            words = gathered(value_writer.with_deadlines(value))
-            work = _dump_gathered(words, _dumped_expiring)
-        else:
-            words = gathered(chain.from_iterable(value.items()))
-            work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
-    elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
-        work = _dump_gathered(gathered(iter(value)), value_writer.dumped_members)
-    elif isinstance(value, SortedSet) and len(value) >= _MANY:
-        work = _dump_gathered(gathered(reversed(value.order)), value_writer.dumped_scores)
+    elif isinstance(value, Hash) and len(value) >= _MANY:
+        work = _dump_in_steps(*value_writer.dumped(value))
     if work is None and value is not None:
         # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
         version, pieces = value_writer.dumped(value)
@@ -164,22 +150,6 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
             return _whole(version, chunks)
         work, is_apart = _dump_in_steps(version, iter(chunks)), True
     return None if work is None else ctx.in_steps(argv, work, is_apart=is_apart)
-
-
-def _dumped_expiring(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    del count
-    return value_writer.dumped_expiring_fields(list(words))
-
-
-def _dump_gathered(
-    gathering: Generator[None, None, list[list[T]]],
-    encode: Callable[[int, Iterator[T]], tuple[int, Iterator[bytes]]],
-) -> Generator[None, None, Reply]:
-    parts = yield from gathering
-    count = sum(map(len, parts))
-    # Each part is freed when it is written, because freeing all of them at once would block the server.
-    words = chain.from_iterable(parts.pop() for _ in range(len(parts)))
-    return (yield from _dump_in_steps(*encode(count, words)))
 
 
 @key_command(
@@ -253,7 +223,4 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
         # Replicas may not be able to read a newer format than this server writes, so encode the value again.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
-    if isinstance(value, Hash) and payload is not argv[3]:
-        for words in expiring_fields(key, value):
-            ctx.effect(*words)
     return OK

@@ -1,12 +1,8 @@
-"""The packed encodings of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets.
-
-The engine writes only intsets.
-"""
+"""The packed encodings of hashes in Redis before 7.0: ziplists and zipmaps. The engine only reads them."""
 
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
 
 from engine.core.formats.rdb.primitives import BadFormatError
 
@@ -88,24 +84,3 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
     if data[at] > _BIG:
         raise BadFormatError
     return int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
-
-
-def intset(numbers: list[int]) -> bytes:
-    """Encode ascending integers as an intset. All take 2, 4 or 8 bytes, as required by the largest."""
-    bits = max(numbers[-1], ~numbers[0]).bit_length() + 1
-    width, letter = (2, "h") if bits <= 16 else (4, "i") if bits <= 32 else (8, "q")
-    return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)
-
-
-def read_intset(data: bytes) -> list[bytes]:
-    """Return the members of an intset as text, in ascending order."""
-    if len(data) < 8:
-        raise BadFormatError
-    width, count = struct.unpack_from("<II", data)
-    if width not in (2, 4, 8) or len(data) != 8 + width * count:
-        raise BadFormatError
-    parts = (data[at : at + width] for at in range(8, len(data), width))
-    numbers = [int.from_bytes(part, "little", signed=True) for part in parts]
-    if any(current >= following for current, following in pairwise(numbers)):
-        raise BadFormatError
-    return [b"%d" % number for number in numbers]

@@ -18,10 +18,18 @@ from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.stream_reader import load_rest
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
-from engine.core.formats.rdb.value_reader import Makers, Unknown
-from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, FIELDS_OF_HASH, REST_OF_STREAM, SELECT, TAKEN_AT
+from engine.core.formats.rdb.value_reader import Makers, Unsupported
+from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
+from engine.core.formats.unsupported_types import (
+    FIELD_EXPIRY,
+    FUNCTIONS,
+    UnsupportedTypes,
+    UnsupportedTypesError,
+    module_data,
+    shown_key,
+    shown_library,
+)
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import Hash
 from engine.core.streams.stream import Stream
 
 MAGICS = (b"REDIS", b"VALKEY")
@@ -30,6 +38,8 @@ _HEADER = 9
 _NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
 _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX, _FUNCTION = 0xFD, 0xF9, 0xF8, 0xF7, 0xF5
+#: Auxiliary field of the engine before 1.0, with the deadlines of the next hash's fields.
+_FIELDS_OF_HASH = b"pystreams-hash"
 #: Opcodes of items with sizes (of a database, of a cluster slot) -> the number of lengths that follow.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
@@ -38,8 +48,6 @@ _SUMMED_SINCE = 5
 #: Maximum idle time in seconds: Redis's clock has 24 bits.
 _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
-#: The latest possible deadline of a field, in milliseconds since the epoch.
-_LAST_MOMENT = (1 << 63) - 1
 #: Number of keys read per step.
 _KEYS = 64
 #: Maximum number of auxiliary fields that ``Loading`` stores in ``Summary.about``.
@@ -67,8 +75,8 @@ class Summary:
     keys: int = 0
     #: Number of keys that were skipped because they had expired.
     expired: int = 0
-    #: Unsupported type -> number of its values that were left out.
-    left_out: dict[str, int] = field(default_factory=dict)
+    #: Keys and other items that were left out because of their type.
+    left_out: UnsupportedTypes = field(default_factory=UnsupportedTypes)
     #: Whether the file has a checksum. With 'rdbchecksum no', servers write 0 instead.
     has_sum: bool = False
 
@@ -158,9 +166,10 @@ class _Source(Reader):
 class Loading:
     """Reads one file into ``databases``.
 
-    Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. With
-    ``skip_unknown``, values of unsupported types are left out and counted; otherwise they raise an error that names the
-    key and the type. With ``merge``, keys of the file replace existing keys; otherwise a duplicate key is an error.
+    Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. Keys of types
+    that the engine does not store are left out and counted. Unless ``skip_unsupported``, the end of the file then
+    raises UnsupportedTypesError, and keys after the first such key are only read past. With ``merge``, keys of the file
+    replace existing keys; otherwise a duplicate key is an error.
     """
 
     def __init__(
@@ -169,14 +178,14 @@ class Loading:
         makers: Makers,
         *,
         now: int | None = None,
-        skip_unknown: bool = False,
+        skip_unsupported: bool = False,
         merge: bool = False,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
         self._makers = makers
         self._now = now
-        self._skip_unknown = skip_unknown
+        self._skip_unsupported = skip_unsupported
         self._source = _Source()
         self._merge = merge
         self._is_valkey = self._is_hungry = False
@@ -188,7 +197,7 @@ class Loading:
         self._deadline: int | None = None
         self._idle: int | None = None
         self._rest_of_stream = b""
-        self._field_deadlines: dict[bytes, int] = {}
+        self._has_expiring_fields = False
         self.summary = Summary()
         self._steps = self._read()
 
@@ -223,7 +232,7 @@ class Loading:
     @property
     def _prefix(self) -> str:
         """The key being read, as the start of an error message; empty between keys."""
-        return f"key '{_shown(self._key)}' of database {self._db.index}: " if self._key is not None else ""
+        return f"{shown_key(self._key, self._db.index)}: " if self._key is not None else ""
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
@@ -241,6 +250,8 @@ class Loading:
             summary.has_sum = bool(total)
             if total and total != expected:
                 raise DamagedError(self._began, "the checksum does not match: the file is damaged")
+        if summary.left_out and not self._skip_unsupported:
+            raise UnsupportedTypesError(summary.left_out)
 
     def _items(self) -> Steps[None]:
         """Read everything up to the end marker."""
@@ -297,17 +308,12 @@ class Loading:
             name, value = source.string(), source.string()
             if name == REST_OF_STREAM:
                 self._rest_of_stream = bytes.fromhex(value.decode("ascii"))
-            elif name == FIELDS_OF_HASH:
-                pairs = (pair.partition(b":") for pair in value.split(b" "))
-                found = {bytes.fromhex(text.decode()): int(deadline) for deadline, _, text in pairs}
-                if not all(0 < deadline <= _LAST_MOMENT for deadline in found.values()):
-                    raise BadFormatError
-                self._field_deadlines |= found
+            elif name == _FIELDS_OF_HASH:
+                self._has_expiring_fields = True
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
         elif code == _FUNCTION:
-            name, _, _ = source.string().partition(b"\n")
-            self._leave_out("library of functions", name.decode("latin-1"))
+            self._leave_out(FUNCTIONS, shown_library(source.string()))
         else:
             raise BadFormatError(f"the opcode {code} is not supported")
 
@@ -315,7 +321,7 @@ class Loading:
         source = self._source
         number = yield from whole(source, lambda: (source.length(), source.length(), source.length())[0])
         yield from value_reader.skip_module_data(source)
-        self._leave_out("data of a module", value_reader.module_name(number))
+        self._leave_out(module_data(value_reader.module_name(number)), f"at byte {self._began}")
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):
@@ -325,32 +331,25 @@ class Loading:
         self._db = self._databases[index]
 
     def _leave_out(self, kind: str, item: str) -> None:
-        if not self._skip_unknown:
-            raise ForeignError(
-                self._began,
-                f"{item}: unsupported {kind}; set 'load-unknown skip' to leave it out",
-            )
-        self.summary.left_out[kind] = self.summary.left_out.get(kind, 0) + 1
+        self.summary.left_out.add(kind, item, self._began)
 
     def _add(self, key: bytes, value: Any) -> None:
         db, deadline, idle, rest = self._db, self._deadline, self._idle, self._rest_of_stream
+        has_expiring_fields = self._has_expiring_fields
         self._deadline = self._idle = None
-        self._rest_of_stream = b""
+        self._rest_of_stream, self._has_expiring_fields = b"", False
         self._key = key
         if rest:
             if not isinstance(value, Stream):
                 raise BadFormatError
             load_rest(rest, value, self._makers.idmp_defaults)
-        if self._field_deadlines:
-            if not isinstance(value, Hash) or not self._field_deadlines.keys() <= value.keys():
-                raise BadFormatError
-            value.set_deadlines(self._field_deadlines)
-            self._field_deadlines = {}
-        if value.__class__ is Unknown:
-            self._leave_out(value.kind, f"key '{_shown(key)}' of database {db.index}")
-            return
         if deadline is not None and self._now is not None and deadline <= self._now:
             self.summary.expired += 1
+            return
+        if has_expiring_fields or value.__class__ is Unsupported:
+            self._leave_out(FIELD_EXPIRY if has_expiring_fields else value.kind, shown_key(key, db.index))
+            return
+        if self.summary.left_out and not self._skip_unsupported:
             return
         if db.holds(key):
             if not self._merge:
@@ -362,7 +361,3 @@ class Loading:
             db.set_deadline(key, deadline)
         if idle is not None:
             db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)
-
-
-def _shown(word: bytes) -> str:
-    return word[:100].decode("utf-8", "backslashreplace")

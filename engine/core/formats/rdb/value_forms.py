@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.core.formats.unsupported_types import LISTS, SETS, SORTED_SETS
+
 STRING, LIST, SET, SORTED_SET, HASH, SORTED_SET_2, MODULE = 0, 1, 2, 3, 4, 5, 7
 HASH_ZIPMAP, LIST_ZIPLIST, INTSET, SORTED_SET_ZIPLIST, HASH_ZIPLIST, QUICKLIST = 9, 10, 11, 12, 13, 14
 HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
@@ -9,8 +11,12 @@ HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
 EXPIRING_HASH, EXPIRING_LISTPACK = 24, 25
 #: Valkey's encoding of hashes with expiring fields.
 VALKEY_HASH = 22
-#: The file version that introduced expiring hash fields.
-EXPIRING_SINCE = 12
+#: Type byte of a value that the engine does not store -> name of its type.
+UNSUPPORTED = {
+    **dict.fromkeys((LIST, LIST_ZIPLIST, QUICKLIST, QUICKLIST_2), LISTS),
+    **dict.fromkeys((SET, INTSET, SET_LISTPACK), SETS),
+    **dict.fromkeys((SORTED_SET, SORTED_SET_2, SORTED_SET_ZIPLIST, SORTED_SET_LISTPACK), SORTED_SETS),
+}
 #: The newest version of Redis's files.
 NEWEST_VERSION = 14
 #: The version of Valkey 9's own files.
@@ -24,9 +30,5 @@ def forms_version(version: int) -> int:
     return _LIKE if version == VALKEY_VERSION else version
 
 
-#: Encoding of a list's node with one element.
-PLAIN = 1
-#: Encoding of a list's node with several elements in a listpack.
-PACKED = 2
 #: Number of elements written or read per step.
 ELEMENTS = 64

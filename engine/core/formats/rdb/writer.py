@@ -1,23 +1,21 @@
 """Writing a whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
 Each piece is made in a few milliseconds at most, so a writer on the event loop can let other tasks run in between. The
-file's version may not support some parts of a stream, or deadlines of fields. These are written before the key, as
-auxiliary fields. The engine restores them from these fields; other servers skip the fields.
+file's version may not support some parts of a stream. These are written before the key, as auxiliary fields. The engine
+restores them from these fields; other servers skip the fields.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams.stream_writer import rest
-from engine.core.formats.rdb.value_forms import ELEMENTS, EXPIRING_HASH, VALKEY_HASH, VALKEY_VERSION
+from engine.core.formats.rdb.value_forms import VALKEY_VERSION
 from engine.core.formats.rdb.value_writer import encoded
-from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
@@ -27,8 +25,6 @@ from engine.version import REDIS_VERSION
 TAKEN_AT = b"pystreams-ms"
 #: Auxiliary field with the parts of a stream that RDB files do not support.
 REST_OF_STREAM = b"pystreams-stream"
-#: Auxiliary field with the deadlines of a hash's fields.
-FIELDS_OF_HASH = b"pystreams-hash"
 
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
 #: Approximate size of pieces into which short values are combined.
@@ -95,18 +91,9 @@ def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def _deadlines(deadlines: dict[bytes, int]) -> Iterator[bytes]:
-    """Yield auxiliary fields with the deadlines of a hash's fields, for a version that does not support them."""
-    words = iter(deadlines.items())
-    while part := list(islice(words, ELEMENTS)):
-        yield _aux(FIELDS_OF_HASH, b" ".join(b"%d:%b" % (deadline, field.hex().encode()) for field, deadline in part))
-
-
 def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
     kind, pieces = encoded(value, version)
     head = bytes((kind,)) + string(key)
-    if isinstance(value, Hash) and value.deadlines and kind not in (EXPIRING_HASH, VALKEY_HASH):
-        yield from _deadlines(value.deadlines)
     if isinstance(value, Stream):
         more = rest(value, kind)
         if more:

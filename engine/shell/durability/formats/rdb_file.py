@@ -16,7 +16,6 @@ from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.position import Position, from_about
-from engine.shell.observation.log_lines import LOG
 
 #: Bytes per read and per write.
 _PIECE = 1 << 18
@@ -109,12 +108,13 @@ class RdbFiles:
         return {
             "rdb_last_load_keys_expired": self.last.expired,
             "rdb_last_load_keys_loaded": self.last.keys,
-            "engine_rdb_last_load_left_out": sum(self.last.left_out.values()),
+            "engine_rdb_last_load_left_out": self.last.left_out.total,
         }
 
     def load(self, data: memoryview, *, expire: bool, merge: bool = False) -> int:
         """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if the file is
-        damaged, or if it contains something unsupported that ``load-unknown`` does not skip.
+        damaged, and UnsupportedTypesError if it has types that the engine does not store, unless
+        ``skip-unsupported-types`` is set.
 
         ``expire``: skip expired keys. ``merge``: replace existing keys of the same name.
         """
@@ -123,7 +123,7 @@ class RdbFiles:
             core.databases,
             value_reader.makers(core.config, core.streams.new),
             now=core.changes.now if expire else None,
-            skip_unknown=core.config.text("load-unknown") == b"skip",
+            skip_unsupported=core.config.flag("skip-unsupported-types"),
             merge=merge,
         )
         at = 0
@@ -134,6 +134,4 @@ class RdbFiles:
                 loading.feed(bytes(data[at : at + _PIECE]))
                 at = min(at + _PIECE, len(data))
         self.last = loading.summary
-        for kind, count in self.last.left_out.items():
-            LOG.warning("left out %d items of the kind '%s' (load-unknown skip)", count, kind)
         return loading.offset

@@ -5,33 +5,36 @@
 A deadline is in milliseconds since the epoch; -1 means none. Types and their values:
 
 * ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
-* ``h`` hash: whether it is too big for a listpack, [field, value, ...]. ``H`` hash with fields that expire: the same
-  values, and [field, deadline, ...].
-* ``m`` set: its encoding (`engine.core.keyspace.members.Form`), [member, ...].
-* ``z`` sorted set: whether it is too big for a listpack, [member, ...] in order, their scores.
-* ``l`` list: [element, ...].
+* ``h`` hash: whether it is too big for a listpack, [field, value, ...].
 * ``x`` stream: see `engine.shell.durability.formats.stream_records`.
 
 IDs are text (``ms-seq``). Tables and arrays are bulk strings of native numbers, or the number of the binary part that
 contains them.
+
+Files written before 1.0 can have more types (``UNSUPPORTED``), which are left out and counted.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import hiredis
 
 from engine.core.formats.damage import DamagedError
+from engine.core.formats.unsupported_types import (
+    FIELD_EXPIRY,
+    FUNCTIONS,
+    LISTS,
+    SETS,
+    SORTED_SETS,
+    UnsupportedTypes,
+    shown_key,
+    shown_library,
+)
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
-from engine.core.keyspace.members import Form, Members
-from engine.core.keyspace.order import Block
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
@@ -40,6 +43,8 @@ from engine.shell.durability.formats.stream_records import Parts, Put
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.wire.encode import encoded
 
+#: Types of records of earlier versions. The hash has fields that expire; functions have no key.
+UNSUPPORTED = {b"H": FIELD_EXPIRY, b"m": SETS, b"z": SORTED_SETS, b"l": LISTS, b"F": FUNCTIONS}
 _NOTHING: Any = object()
 
 
@@ -75,20 +80,29 @@ def decode(
     data: memoryview,
     parts: Parts,
     core: Target,
+    left_out: UnsupportedTypes,
+    offset: int,
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
+    *,
+    only_count: bool = False,
 ) -> int:
-    """Load the keys in one part of records into ``core``; return their number. ``pause`` is called repeatedly.
+    """Load the keys in the part of records at ``offset`` into ``core``; return their number. ``pause`` is called
+    repeatedly.
 
-    ``segments``: the segment files that records may refer to.
+    Keys of types that the engine does not store are counted in ``left_out``. ``segments``: the segment files that
+    records may refer to. ``only_count``: load no key after the first that is left out.
     """
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
-            _restore(record, parts, core, pause, segments)
-            count += 1
+            if record[3] in UNSUPPORTED:
+                left_out.add(UNSUPPORTED[record[3]], _item(record), offset)
+            elif not (only_count and left_out):
+                _restore(record, parts, core, pause, segments)
+                count += 1
     except UnreadableError as error:
         raise RecordError(str(error)) from None
     except DamagedError as error:
@@ -104,16 +118,7 @@ def _value(value: Any, put: Put, named: set[int] | None, pause: Callable[[], Non
     if isinstance(value, Stream):
         return [b"x", *stream_records.encode(value, put, named, pause)]
     if isinstance(value, Hash):
-        pairs = [word for pair in value.items() for word in pair]
-        if value.deadlines is None:
-            return [b"h", int(value.big), pairs]
-        return [b"H", int(value.big), pairs, [word for pair in value.deadlines.items() for word in pair]]
-    if isinstance(value, Members):
-        return [b"m", int(value.form), list(value)]
-    if isinstance(value, SortedSet):
-        return [b"z", int(value.big), *_in_columns(value)]
-    if isinstance(value, deque):
-        return [b"l", list(value)]
+        return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
     return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
 
 
@@ -124,16 +129,8 @@ def _restore(
     value: Any
     if kind == b"x":
         value = stream_records.decode(rest, parts, core.streams.storage, pause, segments)
-    elif kind in (b"h", b"H"):
+    elif kind == b"h":
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
-        if kind == b"H":
-            value.set_deadlines(dict(zip(rest[2][::2], rest[2][1::2], strict=True)))
-    elif kind == b"m":
-        value = Members(rest[1], Form(rest[0]))
-    elif kind == b"z":
-        value = _sorted_set_from(rest, pause)
-    elif kind == b"l":
-        value = deque(rest[0])
     elif kind in (b"s", b"S"):
         value = bytearray(rest[0]) if kind == b"S" else rest[0]
     else:
@@ -147,26 +144,6 @@ def _restore(
     pause()
 
 
-#: Number of members of a sorted set to restore between two pauses.
-_BLOCK = 1000
-
-
-def _in_columns(value: SortedSet) -> tuple[list[bytes], bytes]:
-    """Return the members in order, and their scores as native doubles."""
-    members: list[bytes] = []
-    scores = bytearray()
-    for some_scores, some_members in value.order.blocks:
-        members += some_members
-        scores += some_scores.tobytes()
-    return members, bytes(scores)
-
-
-def _sorted_set_from(record: list[Any], pause: Callable[[], None]) -> SortedSet:
-    big, members, column = record
-    scores = array("d")
-    scores.frombytes(column)
-    blocks: list[Block] = []
-    for at in range(0, len(members), _BLOCK):
-        blocks.append((scores[at : at + _BLOCK], members[at : at + _BLOCK]))
-        pause()
-    return SortedSet.of_ordered(blocks, big=bool(big))
+def _item(record: list[Any]) -> str:
+    """Return the name of a record that is left out: its key, or the first line of a library."""
+    return shown_library(record[4]) if record[3] == b"F" else shown_key(record[1], record[0])

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.damage import DamagedError
+from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.formats import records
@@ -204,10 +205,14 @@ def load(
     core: records.Target,
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
-) -> int:
-    """Load the keys of a mapped snapshot into a core; return their number. Existing keys of the same name are replaced.
+    *,
+    skip_unsupported: bool = False,
+) -> tuple[int, UnsupportedTypes]:
+    """Load the keys of a mapped snapshot into a core; return their number, and the keys that were left out because of
+    their type. Existing keys of the same name are replaced.
 
-    Raises DamagedError if the snapshot is damaged.
+    Raises DamagedError if the snapshot is damaged, and UnsupportedTypesError if it has types that the engine does not
+    store, unless ``skip_unsupported``.
 
     Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
     called repeatedly, so that a thread can yield to other threads.
@@ -216,13 +221,19 @@ def load(
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
     _check_sums(data, directory)
     keys = 0
+    left_out = UnsupportedTypes()
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
+            offset = directory[3 * number]
             try:
-                keys += records.decode(part, parts, core, pause, segments)
+                keys += records.decode(
+                    part, parts, core, left_out, offset, pause, segments, only_count=not skip_unsupported
+                )
             except records.RecordError as error:
-                raise DamagedError(directory[3 * number], str(error)) from None
-    return keys
+                raise DamagedError(offset, str(error)) from None
+    if left_out and not skip_unsupported:
+        raise UnsupportedTypesError(left_out)
+    return keys, left_out
 
 
 def _directory(data: memoryview) -> array[int]:

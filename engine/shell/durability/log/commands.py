@@ -7,7 +7,7 @@ the master or before the crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
@@ -36,8 +36,6 @@ class Commands:
         self.began = 0
         #: Number of commands that have run.
         self.count = 0
-        #: Called with a failed command, its error and its offset.
-        self.on_error: Callable[[list[bytes], CommandError, int], None] = refuse
 
     @property
     def in_transaction(self) -> bool:
@@ -45,7 +43,7 @@ class Commands:
         return self._queue is not None
 
     def apply(self, argv: list[bytes], offset: int) -> None:
-        """Run a command, or queue it until the end of its transaction. `on_error` is called if a command fails.
+        """Run a command, or queue it until the end of its transaction. Raises DamagedError if a command fails.
 
         The effects of a transaction are sealed as one transaction.
         """
@@ -85,8 +83,7 @@ class Commands:
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):
-            self.on_error(argv, reply, offset)
-            return
+            raise _failure(argv, reply, offset)
         if record:
             self._record([b"XIDMPRECORD", argv[1], *record], offset)
             self._core.changes.seal_as_one(first)
@@ -140,10 +137,9 @@ def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, 
         yield offset, joined
 
 
-def refuse(argv: list[bytes], error: CommandError, offset: int) -> None:
-    """Raise the DamagedError for a failed command."""
+def _failure(argv: list[bytes], error: CommandError, offset: int) -> DamagedError:
     shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-    raise DamagedError(offset, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
+    return DamagedError(offset, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
 
 
 def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:

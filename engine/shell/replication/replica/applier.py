@@ -57,8 +57,7 @@ class Applier:
         core.accounts.trust(session)
         session.is_master, session.db = True, db
         session.addr, session.laddr = address
-        skips = core.config.text("load-unknown") == b"skip"
-        self.intake = Intake(core, session, history.offset, downstream.send, skip_unknown=skips)
+        self.intake = Intake(core, session, history.offset, downstream.send)
 
     @property
     def db(self) -> int:

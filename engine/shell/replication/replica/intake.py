@@ -16,10 +16,8 @@ from collections.abc import Callable
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
-from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
-from engine.shell.durability.log.commands import Commands, refuse
-from engine.shell.observation.log_lines import LOG
+from engine.shell.durability.log.commands import Commands
 from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 
@@ -36,18 +34,14 @@ _PIPELINE = 256
 class Intake:
     """Stream of one link, from ``offset`` of the history on; ``session``: session of the master.
 
-    ``pass_on`` is called with the bytes of commands that have run. ``skip_unknown``: skip failing commands and
-    count them.
+    ``pass_on`` is called with the bytes of commands that have run.
     """
 
-    def __init__(
-        self, core: Core, session: Session, offset: int, pass_on: Callable[[bytes], None], *, skip_unknown: bool
-    ) -> None:
+    def __init__(self, core: Core, session: Session, offset: int, pass_on: Callable[[bytes], None]) -> None:
         self._core = core
         self._session = session
         self._pass_on_bytes = pass_on
         self._commands = Commands(core, session, 0)
-        self._commands.on_error = self._leave_out if skip_unknown else refuse
         self._parser = RequestParser()
         self._scanner = Scanner()
         #: Bytes to parse.
@@ -65,8 +59,6 @@ class Intake:
         self._raw: deque[bytes] = deque()
         #: Number of bytes waiting to be parsed.
         self.waiting = 0
-        #: Number of skipped commands.
-        self.left_out = 0
         #: Whether the master has requested an acknowledgement.
         self.is_asked = False
 
@@ -153,12 +145,6 @@ class Intake:
         if self._parser.at_boundary:
             # Empty lines between commands count, too.
             self._position = self._end
-
-    def _leave_out(self, argv: list[bytes], error: CommandError, offset: int) -> None:
-        self.left_out += 1
-        if self.left_out == 1:
-            shown, why = (text.decode("utf-8", "backslashreplace") for text in (argv[0][:100], error.text))
-            LOG.warning("skipped %s of the master at offset %d (load-unknown skip): %s", shown, offset, why)
 
     # -- passing on --------------------------------------------------------------------------------------------------
 

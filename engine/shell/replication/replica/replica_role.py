@@ -7,8 +7,8 @@ clients are served from the old data, or get an error, depending on ``replica-se
 ``repl-diskless-load``.
 
 A broken link is retried after a growing pause. If the master sends a command or type that the engine does not support,
-the server stops following it until the next REPLICAOF, and INFO shows the reason. With ``load-unknown skip``, the
-server skips the command or key instead. The module is long because it handles all states of the link.
+the server stops following it until the next REPLICAOF, and INFO shows the reason. The module is long because it
+handles all states of the link.
 """
 
 from __future__ import annotations
@@ -425,8 +425,6 @@ class ReplicaRole:
         self._machine.fire(LinkEvent.LOADED)
         self._costly_pause = _SHORTEST_COSTLY_PAUSE
         LOG.info("loaded %d keys of the master", summary.keys)
-        for kind, count in summary.left_out.items():
-            LOG.warning("left out %d items of the kind '%s' (load-unknown skip)", count, kind)
         self._downstream.cut_off_all()
         self._start_applier()
         early, self._early = self._early, []

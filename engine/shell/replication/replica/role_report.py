@@ -80,8 +80,6 @@ class RoleReport:
             lines.append(("engine_master_link_error", self.trouble.replace("\r", " ").replace("\n", " ")))
         if self.state is Link.REFUSED:
             lines.append(("engine_master_refused", 1))
-        if self.intake is not None and self.intake.left_out:
-            lines.append(("engine_commands_left_out", self.intake.left_out))
         return lines
 
     @property

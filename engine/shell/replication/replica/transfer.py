@@ -47,8 +47,7 @@ class Transfer:
         self._clock = clock
         self._files = files or Files()
         self._payload = Payload()
-        skips = core.config.text("load-unknown") == b"skip"
-        self._fresh = IncomingData(core, skip_unknown=skips)
+        self._fresh = IncomingData(core)
         self._attempt: Attempt | None = None
         #: Descriptor of the file, first for writing, then for reading; -1 if closed.
         self._fd = -1
@@ -205,7 +204,7 @@ class IncomingData:
     `load_own` and `work` raise a DamagedError if the file is invalid.
     """
 
-    def __init__(self, core: Core, *, skip_unknown: bool) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
         self.streams = core.streams
         #: In these databases no key is watched or waited for, and none expires.
@@ -214,11 +213,11 @@ class IncomingData:
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
         makers = value_reader.makers(core.config, core.streams.new)
-        self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
+        self._loading = Loading(self.databases, makers)
 
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
-        self._loading.summary.keys = snapshot.load(data, self, rdb_file.periodic_pause())
+        self._loading.summary.keys, _ = snapshot.load(data, self, rdb_file.periodic_pause())
 
     def feed(self, piece: bytes) -> None:
         """Add the next bytes of the file."""

@@ -11,6 +11,7 @@ from engine.core.formats.rdb import value_reader, writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.unsupported_types import FIELD_EXPIRY, FUNCTIONS, LISTS, SETS, SORTED_SETS
 from engine.core.keyspace import image
 from tests.engine.core.formats.real_files import PARTS, settings
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, errors, small_segments
@@ -31,7 +32,7 @@ def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = N
     core = empty_core()
     core.changes.set_time(NOW_US)
     makers = value_reader.makers(core.config, core.streams.new)
-    loading = Loading(core.databases, makers, now=now, skip_unknown=skip)
+    loading = Loading(core.databases, makers, now=now, skip_unsupported=skip)
     at, piece = 0, piece or len(data)
     while (state := loading.step()) is not State.DONE:
         if state is State.HUNGRY:
@@ -105,34 +106,17 @@ def packed(data: bytes) -> bytes:
 
 
 def old_forms() -> bytes:
-    """Return lists, hashes, sets and sorted sets in each encoding of old servers, and hashes with fields without
-    deadlines.
-    """
+    """Return hashes in each encoding of servers since Redis 2.4, and keys with expiry and idle times."""
     pairs = [word for at, word in enumerate(WORDS) for word in (b"f%d" % at, word)]
     never = b"".join(length(0) + string(field) + string(value) for field, value in zip(*[iter(pairs)] * 2, strict=True))
     triples = [word for at in range(0, len(pairs), 2) for word in (*pairs[at : at + 2], b"0")]
-    with_words = [word for member, score in SCORES for word in (member, b"%.17g" % score)]
-    texts = [{math.inf: b"\xfe", -math.inf: b"\xff"}.get(score, b"\x04%4g" % score) for _, score in SCORES]
-    with_text = [part for (member, _), text in zip(SCORES, texts, strict=True) for part in (string(member), text)]
     return file_of(
-        key(1, b"list", length(len(WORDS)), *map(string, WORDS)),
-        key(10, b"ziplist", packed(ziplist(WORDS))),
-        key(14, b"quicklist", length(2), packed(ziplist(WORDS)), packed(ziplist(WORDS[:3]))),
-        key(18, b"quicklist2", length(2), length(2), packed(listpack(WORDS)), length(1), packed(b"plain")),
         key(4, b"hash", length(len(WORDS)), *map(string, pairs)),
         key(9, b"zipmap", packed(zipmap(pairs))),
         key(13, b"hash ziplist", packed(ziplist(pairs))),
         key(16, b"hash listpack", packed(listpack(pairs))),
         key(24, b"hash of 7.4", bytes(8), length(len(WORDS)), never),
         key(25, b"small hash of 7.4", bytes(8), packed(listpack(triples))),
-        key(2, b"set", length(len(WORDS)), *map(string, WORDS)),
-        key(11, b"intset", packed(intset(2, [-5, 1]))),
-        key(11, b"wide intset", packed(intset(8, [-1 << 63, 1, 1 << 40]))),
-        key(20, b"set listpack", packed(listpack([b"b", b"a", b"7"]))),
-        key(3, b"scores as text", length(4), *with_text),
-        key(5, b"scores", length(4), *[part for m, s in SCORES for part in (string(m), struct.pack("<d", s))]),
-        key(12, b"scores ziplist", packed(ziplist(with_words))),
-        key(17, b"scores listpack", packed(listpack(with_words))),
         b"\xfd" + struct.pack("<i", NOW // 1000 + 100),
         b"\xf9\x07\xf8" + length(60),
         key(0, b"expires", string(b"later")),
@@ -154,21 +138,48 @@ def expiring_hashes() -> dict[str, bytes]:
     }
 
 
-def foreign() -> dict[str, tuple[str, bytes]]:
-    """Return the name of the type and a file for each type code that the engine does not support."""
+def unsupported() -> dict[str, tuple[str, bytes]]:
+    """Return the name of the type and a file for each encoding of types that the engine does not store."""
     score = struct.pack("<d", 1.5)
+    plain_hash = key(4, b"k", length(1), string(b"f"), string(b"v"))
     number = sum(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(letter) << 10 + 6 * at
         for at, letter in enumerate(reversed("vectorset"))
     )
     module = key(7, b"k", length(number), b"\x02\x05\x05", string(b"x"), b"\x04", score, b"\x03abcd", b"\x00")
-    return {
-        "module": ("value of the module type vectorset", file_of(module)),
+    with_words = [word for member, points in SCORES for word in (member, b"%.17g" % points)]
+    texts = [{math.inf: b"\xfe", -math.inf: b"\xff"}.get(points, b"\x04%4g" % points) for _, points in SCORES]
+    with_text = [part for (member, _), text in zip(SCORES, texts, strict=True) for part in (string(member), text)]
+    with_doubles = [part for member, points in SCORES for part in (string(member), struct.pack("<d", points))]
+    values = {
+        "list": (LISTS, key(1, b"k", length(len(WORDS)), *map(string, WORDS))),
+        "ziplist": (LISTS, key(10, b"k", packed(ziplist(WORDS)))),
+        "quicklist": (LISTS, key(14, b"k", length(2), packed(ziplist(WORDS)), packed(ziplist(WORDS[:3])))),
+        "quicklist2": (
+            LISTS,
+            key(18, b"k", length(2), length(2), packed(listpack(WORDS)), length(1), packed(b"plain")),
+        ),
+        "set": (SETS, key(2, b"k", length(len(WORDS)), *map(string, WORDS))),
+        "intset": (SETS, key(11, b"k", packed(intset(2, [-5, 1])))),
+        "set listpack": (SETS, key(20, b"k", packed(listpack([b"b", b"a", b"7"])))),
+        "scores as text": (SORTED_SETS, key(3, b"k", length(4), *with_text)),
+        "scores": (SORTED_SETS, key(5, b"k", length(4), *with_doubles)),
+        "scores ziplist": (SORTED_SETS, key(12, b"k", packed(ziplist(with_words)))),
+        "scores listpack": (SORTED_SETS, key(17, b"k", packed(listpack(with_words)))),
+        "auxiliary field": (FIELD_EXPIRY, _aux(b"pystreams-hash", b"4000000000000:66") + plain_hash),
+        "function": (FUNCTIONS, b"\xf5" + string(b"#!lua name=lib\nredis.register_function('f', f)")),
+        "module": ("values of the module type vectorset", module),
         "data of a module": (
-            "data of a module",
-            file_of(b"\xf7", length(number), b"\x02\x01\x05", string(b"x"), b"\0"),
+            "data of the module type vectorset",
+            b"\xf7" + length(number) + b"\x02\x01\x05" + string(b"x") + b"\0",
         ),
     }
+    files = {name: (kind, file_of(item)) for name, (kind, item) in values.items()}
+    return files | {name: (FIELD_EXPIRY, data) for name, data in expiring_hashes().items()}
+
+
+def _aux(name: bytes, value: bytes) -> bytes:
+    return b"\xfa" + string(name) + string(value)
 
 
 def samples() -> list[bytes]:
@@ -184,19 +195,20 @@ def samples() -> list[bytes]:
     for line in ("XREADGROUP GROUP g c STREAMS s >", "XNACK s g FAIL IDS 1 1-1", "XADD s IDMP p i * f v", "SET k v"):
         driver.run(*line.split())
     files = [written(source, version) for source in (core, tiny, *map(filled, PARTS)) for version in (10, 11, 14)]
-    expiring = expiring_hashes().values()
-    return [*files, old_forms(), *expiring, *(data for _, data in foreign().values())]
+    return [*files, old_forms(), *(data for _, data in unsupported().values())]
 
 
 def filled(*parts: str) -> Core:
     """Return a core with the keys of these parts of ``real_files``."""
     core = new_core()
     driver = Driver(core, 1)
-    for part in (settings, *(PARTS[name] for name in parts)):
-        for words in part():
+    for words in settings():
+        driver.run(*words)
+    for name in parts:
+        for words in PARTS[name]():
             reply = driver.run(*words)
             assert not errors(reply), (words, reply)
     return core
 
 
-__all__ = ["driven", "file_of", "foreign", "key", "old_forms", "packed", "read", "samples", "written"]
+__all__ = ["driven", "file_of", "key", "old_forms", "packed", "read", "samples", "unsupported", "written"]

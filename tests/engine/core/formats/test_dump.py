@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb import checksum, packed, primitives
+from engine.core.formats.rdb import checksum, primitives
 from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError, Pages
@@ -21,6 +21,7 @@ from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.log.replay import Replay
 from tests import servers
+from tests.engine.core.formats.rdb_files import unsupported
 from tests.engine.shell.durability.workload import empty_core, everything
 from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 from tests.servers.connection import Connection
@@ -58,17 +59,6 @@ def test_listpacks_are_restored(words):
     assert primitives.read_listpack(primitives.listpack(words)) == words
 
 
-@pytest.mark.parametrize(
-    ("members", "width"),
-    [((0,), 2), ((-32768, 32767), 2), ((-32769,), 4), ((32768,), 4), ((-(1 << 31), 1), 4), ((1 << 31,), 8)],
-)
-def test_members_of_an_intset_take_the_fewest_bytes(members: tuple[int, ...], width: int):
-    """An intset has the width of Redis: the smallest of 2, 4 and 8 bytes that fits its members."""
-    data = packed.intset(list(members))
-    assert int.from_bytes(data[:4], "little") == width
-    assert packed.read_intset(data) == [b"%d" % member for member in members]
-
-
 def test_the_checksum_is_that_of_redis():
     """The CRC has the published check value."""
     assert checksum.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
@@ -91,12 +81,6 @@ def fill(side: Side) -> None:
     side.run("APPEND", "string", " world")
     side.run("HSET", "hash", "a", "1", "b", "x" * 50)
     side.run("HSET", "big", *[word for number in range(700) for word in (f"f{number}", f"v{number}")])
-    side.run("SADD", "numbers", *[str(number) for number in range(-70_000, 70_000, 999)])
-    side.run("SADD", "small set", "a", "17", "b" * 60)
-    side.run("SADD", "big set", *[f"member-{number}" for number in range(700)])
-    side.run("ZADD", "scores", "1", "a", "2.5", "b" * 60, "-inf", "17", "-7", "d", str(1 << 62), "e", "1e-9", "f")
-    side.run("ZADD", "big scores", *[word for number in range(700) for word in (f"{number / 7}", f"member-{number}")])
-    side.run("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
     for number in range(1, 250):
         side.run("XADD", "stream", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))
     side.run("XADD", "stream", "5000-0", "other", "fields", "than", "before", "n", "17")
@@ -108,8 +92,7 @@ def fill(side: Side) -> None:
     side.run("XACK", "stream", "g", "1-5", "3-10")
 
 
-KEYS = ("string", "number", "repeats", "hash", "big", "numbers", "small set", "big set")
-KEYS += ("scores", "big scores", "list", "stream")
+KEYS = ("string", "number", "repeats", "hash", "big", "stream")
 
 
 def test_a_round_trip_loses_nothing():
@@ -162,6 +145,20 @@ def test_a_deleted_entry_stays_released():
     assert state(target.core, times=True) == state(source.core, times=True)
 
 
+@pytest.mark.parametrize("name", unsupported())
+def test_the_type_of_an_unsupported_payload_is_named(name):
+    """RESTORE of a value that the engine does not store fails with the name of the type, and creates no key."""
+    kind, data = unsupported()[name]
+    if data[9] in (0xF5, 0xF7, 0xFA):
+        pytest.skip("not a value")
+    version = b"\x50\0" if data.startswith(b"VALKEY") else b"\x0e\0"
+    value = data[12:-9]
+    side = Side()
+    reply = side.run("RESTORE", "k", "0", mutated(data[9:10] + value, version))
+    assert reply.text == b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode()
+    assert side.run("DBSIZE") == 0
+
+
 def test_a_payload_of_valkey_is_restored():
     """The DUMP of a hash by Valkey 9, which numbers its format versions differently, is restored."""
     side = Side()
@@ -197,7 +194,7 @@ def test_damaged_payloads_are_rejected(data):
         assert reply.text == b"ERR DUMP payload version or checksum are wrong"
     body = bytes(damaged[:-10]) + payload[-10:-8]
     reply = side.run("RESTORE", "copy", "0", body + checksum.crc64(body).to_bytes(8, "little"))
-    assert reply == OK or reply.text == b"ERR Bad data format"
+    assert reply == OK or reply.text.startswith((b"ERR Bad data format", b"ERR unsupported value: "))
     if reply == OK:
         dumped(side.core.databases[0].get(b"copy"))
 
@@ -212,11 +209,6 @@ def tiny(side: Side) -> None:
     """Create a key of each type, so small that most bytes of its payload are numbers and types."""
     side.run("SET", "string", "hello")
     side.run("HSET", "hash", "a", "1", "b", "xyz")
-    side.run("RPUSH", "list", "a", "-5", "b" * 70)
-    side.run("SADD", "set", "a", "b")
-    side.run("SADD", "numbers", "1", "-70000")
-    side.run("ZADD", "scores", "1", "a", "2.5", "b")
-    side.run("ZADD", "big scores", "0.1", "a", "2", "x" * 65)
     for number in range(1, 5):
         side.run("XADD", "stream", f"{number}-{number}", "f", f"{number}", "g", "x")
     side.run("XDEL", "stream", "2-2")
@@ -251,17 +243,14 @@ def test_a_restored_payload_can_be_stored(tmp_path_factory, data):
     """
     source, side = Side(), Side()
     tiny(source)
-    scores = ["scores", "big scores"]
-    key = data.draw(
-        st.sampled_from(["string", "hash", "set", "numbers", *scores, "list", "stream", "nacked", "producers"])
-    )
+    key = data.draw(st.sampled_from(["string", "hash", "stream", "nacked", "producers"]))
     body = bytearray(source.run("DUMP", key)[:-10])
     for _ in range(data.draw(st.integers(1, 2))):
         position, new = data.draw(st.integers(0, len(body) - 1)), data.draw(BYTES)
         body[position : position + data.draw(st.sampled_from([0, 1, 1, len(new)]))] = new
     reply = side.run("RESTORE", "copy", "0", mutated(bytes(body)))
     if reply != OK:
-        assert reply.text == b"ERR Bad data format"
+        assert reply.text == b"ERR Bad data format" or reply.text.startswith(b"ERR unsupported value: ")
         return
     survives(side, tmp_path_factory.mktemp("restored") / "x")
 
@@ -366,7 +355,6 @@ def queried(side: Side) -> list[Any]:
         side.run("GET", "repeats"),
         side.run("HGETALL", "hash"),
         sorted(side.run("HGETALL", "big")),
-        side.run("LRANGE", "list", "0", "-1"),
         side.run("XLEN", "stream"),
         groups,
         side.run("XINFO", "GROUPS", "stream"),

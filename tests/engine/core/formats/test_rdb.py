@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 
 import pytest
@@ -10,26 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.rdb.primitives import length, listpack, string
-from engine.core.keyspace.members import Form
+from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.unsupported_types import UnsupportedTypesError
 from tests.engine.core.formats.fuzz import accepts, mutate
 from tests.engine.core.formats.rdb_files import (
     NOW,
-    SCORES,
     WORDS,
-    expiring_hashes,
     file_of,
-    foreign,
     key,
     old_forms,
-    packed,
     read,
     samples,
+    unsupported,
     written,
-    ziplist,
 )
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
-from tests.harness.replay import new_core, state
+from tests.harness.replay import state
 
 
 @settings(deadline=None, max_examples=30)
@@ -61,110 +56,66 @@ def test_pieces_of_any_size_give_the_same_keys(seed, piece):
 
 
 def test_encodings_of_old_servers_are_read():
-    """Lists, hashes, sets and sorted sets are read in every encoding since Redis 2.4, with expiry in seconds and idle
-    times.
-    """
+    """Hashes are read in every encoding since Redis 2.4, with expiry in seconds and idle times."""
     core, summary = read(old_forms())
     found = {name: value for name, value, _ in core.databases[0].items()}
     pairs = {b"f%d" % at: word for at, word in enumerate(WORDS)}
-    for name in (b"list", b"ziplist", b"quicklist", b"quicklist2"):
-        more = {b"quicklist": WORDS[:3], b"quicklist2": [b"plain"]}.get(name, [])
-        assert list(found[name]) == WORDS + more, name
     for name in (b"hash", b"zipmap", b"hash ziplist", b"hash listpack", b"hash of 7.4", b"small hash of 7.4"):
         assert dict(found[name]) == pairs, name
-    sets = {
-        b"set": (Form.TABLE, WORDS),
-        b"intset": (Form.NUMBERS, [b"-5", b"1"]),
-        b"wide intset": (Form.NUMBERS, [b"%d" % (-1 << 63), b"1", b"%d" % (1 << 40)]),
-        b"set listpack": (Form.SMALL, [b"b", b"a", b"7"]),
-    }
-    assert {name: (found[name].form, found[name].shown()) for name in sets} == sets
-    for name in (b"scores as text", b"scores", b"scores ziplist", b"scores listpack"):
-        assert (found[name].shown(), found[name].big) == (SCORES, False), name
     db = core.databases[0]
     assert (db.deadline(b"expires"), db.idle(b"expires")) == (NOW // 1000 * 1000 + 100_000, 60_000)
     assert b"expired" not in found
-    assert (summary.expired, summary.keys) == (1, 19)
+    assert (summary.expired, summary.keys) == (1, 7)
 
 
-@pytest.mark.parametrize("form", expiring_hashes())
-def test_deadlines_of_hash_fields_are_read(form):
-    """Deadlines of hash fields are read from the two encodings of Redis and the one of Valkey."""
-    core, _ = read(expiring_hashes()[form])
-    fields = core.databases[0].get(b"k")
-    assert (dict(fields), fields.deadlines) == ({b"f": b"v", b"g": b"w"}, {b"f": NOW + 5})
-
-
-@pytest.mark.parametrize("version", [10, 12, 14, 80])
-def test_no_version_loses_deadlines_of_fields(version):
-    """File versions without deadlines of fields keep them in auxiliary fields, which only the engine reads."""
-    core = new_core()
-    session = core.open_session(0)
-    for command in (
-        "HSET big " + " ".join(f"f{number} v" for number in range(300)),
-        "HPEXPIREAT big 1800000000000 FIELDS 200 " + " ".join(f"f{number}" for number in range(200)),
-        "HSET small a 1 b 2",
-        "HPEXPIREAT small 1800000000001 FIELDS 1 b",
-        "HPEXPIREAT small 1900000000001 FIELDS 1 a",
-        "HSET plain a 1",
-    ):
-        core.execute(session, command.encode().split(), NOW * 1000)
-    data = written(core, version)
-    assert (b"pystreams-hash" in data) is (version == 10)
-    loaded = read(data)[0]
-    assert state(loaded) == state(core)
-    assert loaded.changes.next_expiry == 1800000000000
-
-
-@pytest.mark.parametrize("deadline", [b"0", b"-1", b"%d" % (1 << 63), b"x"])
-def test_an_impossible_deadline_is_damage(deadline):
-    """An impossible deadline of a field is damage, also in an auxiliary field."""
-    core = new_core()
-    session = core.open_session(0)
-    for command in ("HSET k f v", "HPEXPIREAT k 4000000000000 FIELDS 1 f"):
-        core.execute(session, command.encode().split(), NOW * 1000)
-    data = written(core)
-    known = string(b"4000000000000:66")
-    assert known in data
-    body = data[:-8].replace(known, string(deadline + b":66"))
-    with pytest.raises(DamagedError):
-        read(body + bytes(8))
-
-
-@pytest.mark.parametrize("form", foreign())
-def test_types_that_the_engine_lacks(form):
-    """A type that the engine lacks is an error with the key and the type; with skipping, it is counted and the rest is
-    read.
+@pytest.mark.parametrize("name", unsupported())
+def test_each_unsupported_type_is_named(name):
+    """A file with a type that the engine does not store is refused with the type, the number of items and the first
+    item, in pieces of any size; with skipping, the rest is loaded.
     """
-    kind, data = foreign()[form]
-    with pytest.raises(DamagedError, match=f"unsupported {kind}; set 'load-unknown skip'") as error:
+    kind, data = unsupported()[name]
+    for piece in (0, 1, 7):
+        with pytest.raises(
+            UnsupportedTypesError, match=f"this engine stores .*, not {kind}: 1, the first is "
+        ) as error:
+            read(data, piece=piece)
+        assert error.value.offset in (9, 9 + data[9:].find(b"\4\1k"))
+        core, summary = read(data, piece=piece, skip=True)
+        assert (len(core.databases[0]), summary.left_out.counts) == (0, {kind: 1})
+
+
+def test_all_unsupported_types_are_counted():
+    """One error names all types with the number of their keys and the first key; an expired key is not counted."""
+    text, words = string(b"v"), length(1) + string(b"a")
+    data = file_of(
+        key(0, b"before", text),
+        key(1, b"jobs", words),
+        b"\xfe" + length(3),
+        key(1, b"more", words),
+        key(2, b"tags", words),
+        b"\xfc" + struct.pack("<q", NOW - 1),
+        key(2, b"old tags", words),
+        key(0, b"after", text),
+    )
+    with pytest.raises(UnsupportedTypesError) as error:
         read(data)
-    assert error.value.offset == 9
-    if form != "data of a module":
-        assert "key 'k' of database 0" in str(error.value)
-    behind = file_of(data[9:-9], key(0, b"behind", string(b"it")), magic=data[:9])
-    core, summary = read(behind, skip=True)
-    assert summary.left_out == {kind: 1}
-    assert state(core)[0].keys() == {b"behind"}
+    assert error.value.offset == data.index(b"\1\4jobs")
+    assert error.value.reason == (
+        "this engine stores streams, strings and hashes, not lists: 2, the first is key 'jobs' of database 0; "
+        "sets: 1, the first is key 'tags' of database 3"
+    )
+    core, summary = read(data, skip=True)
+    assert [len(core.databases[db]) for db in (0, 3)] == [1, 1]
+    assert (summary.keys, summary.expired, summary.left_out.total) == (2, 1, 3)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        key(5, b"k", length(1), string(b"a"), struct.pack("<d", math.nan)),
-        key(5, b"k", length(2), *(2 * (string(b"a"), bytes(8)))),
-        key(5, b"k", length(0)),
-        key(3, b"k", length(1), string(b"a"), b"\xfd"),
-        key(3, b"k", length(1), string(b"a"), b"\x031.x"),
-        key(17, b"k", packed(listpack([b"a", b"nan"]))),
-        key(17, b"k", packed(listpack([b"a", b"1", b"b"]))),
-        key(12, b"k", packed(ziplist([b"a", b"1", b"a", b"2"]))),
-    ],
-)
-def test_an_impossible_sorted_set_is_damage(data):
-    """A score that is not a number, a member without a score or with two, and a set without members are damage."""
-    with pytest.raises(DamagedError, match="key 'k' of database 0"):
-        read(file_of(data))
+def test_damage_after_an_unsupported_type_is_an_error():
+    """A file with an unsupported type is read to its end: damage after it is reported, not the type."""
+    data = file_of(key(1, b"jobs", length(1), string(b"a")), key(0, b"k", string(b"v")))
+    for wrong in (data[:-12], data[:-9] + b"?" + data[-8:]):
+        with pytest.raises(DamagedError) as error:
+            read(wrong)
+        assert not isinstance(error.value, UnsupportedTypesError)
 
 
 def test_errors_that_skipping_does_not_avoid():
@@ -182,7 +133,7 @@ def test_errors_that_skipping_does_not_avoid():
         (b"REDIS", "ends too early"),
         (file_of(b"\xfe" + length(16)), "a database 16, but 'databases' is 16"),
         (file_of(text, text), "key 'k' of database 0: the key occurs twice"),
-        (file_of(key(1, b"k", length(0))), "without elements"),
+        (file_of(key(4, b"k", length(0))), "without elements"),
     ):
         with pytest.raises(DamagedError, match=says):
             read(data, skip=True)

@@ -2,8 +2,8 @@
 
 Each server is tried as the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers`
 has unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the
-replica. After each of them the data is compared: every type and encoding that both servers support, with fields that
-expire. The script prints the pairs that fail, and with `--write` puts them into docs/operations/replication.md.
+replica. After each of them the data is compared: streams, strings and hashes in every encoding. The script prints the
+pairs that fail, and with `--write` puts them into docs/operations/replication.md.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -126,7 +126,7 @@ def fill(master: Member, start: int) -> None:
         pipe.xreadgroup("g", "c", {"pairs": ">"}, count=50).xack("pairs", "g", f"{start // 4 + 2}-1").xdel(
             "pairs", f"{start + 7}-1"
         )
-        pipe.set(f"text-{start}", b"\0\r\nbin").set(f"later-{start}", "v", ex=100_000).rpush("items", start, "b")
+        pipe.set(f"text-{start}", b"\0\r\nbin").set(f"later-{start}", "v", ex=100_000)
         pipe.hset("table", mapping={f"f-{start}": "v"}).execute()
 
 

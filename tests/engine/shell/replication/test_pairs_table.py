@@ -19,9 +19,7 @@ pytestmark = [pytest.mark.redis, long_only]
 @pytest.mark.parametrize("name", real_files.programs() or ["none"])
 @pytest.mark.parametrize("leads", [True, False], ids=["engine leads", "engine follows"])
 def test_every_type_reaches_the_replica(name, leads):
-    """Everything that both servers support, including expiring fields and functions, is replicated by full and partial
-    synchronisations and FAILOVER.
-    """
+    """Everything that both servers support is replicated by full and partial synchronisations and FAILOVER."""
     tools.needed("redis-server")
     pair = ("engine", real_files.programs()[name])
     assert seen(*(pair if leads else reversed(pair))) == "yes"

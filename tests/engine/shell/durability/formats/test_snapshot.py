@@ -159,7 +159,7 @@ def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
     core = new_core()
     session = core.open_session(NOW_US)
     for number in range(50):
-        core.execute(session, [b"RPUSH", b"key-%d" % number, b"element"], NOW_US)
+        core.execute(session, [b"HSET", b"key-%d" % number, b"f", b"v"], NOW_US)
     files, pauses = Files(), list[None]()
     segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
     log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never, lambda: None)

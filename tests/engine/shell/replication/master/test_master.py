@@ -61,7 +61,6 @@ def some_of_everything(run: Any) -> None:
     run("SET", "text", b"\0\r\nbin")
     run("SET", "later", "v", "PX", 10**9)
     run("HSET", "hash", "f", "v", "n", 12)
-    run("RPUSH", "list", "a", "b", "c")
     run("SELECT", 3)
     run("SET", "elsewhere", 1)
     run("SELECT", 0)

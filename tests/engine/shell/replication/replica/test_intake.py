@@ -31,13 +31,13 @@ STREAM = (
 class Replica:
     """A core with an intake, and the bytes that it passed on."""
 
-    def __init__(self, *, skip: bool = False) -> None:
+    def __init__(self) -> None:
         self.core: Core = new_core()
         session = self.core.open_session(1)
         self.core.accounts.trust(session)
         session.is_master = True
         self.passed_on: list[bytes] = []
-        self.intake = Intake(self.core, session, 0, self.passed_on.append, skip_unknown=skip)
+        self.intake = Intake(self.core, session, 0, self.passed_on.append)
 
     @property
     def fed(self) -> bytes:
@@ -112,26 +112,6 @@ def test_a_failing_command_stops_the_stream(wrong, why):
     assert replica.core.databases[0].peek(b"a") == b"1"
     assert replica.core.databases[0].peek(b"b") is None
     assert replica.fed == before
-
-
-def test_failing_commands_can_be_skipped_and_counted():
-    """With 'load-unknown skip' failing commands are counted, also in transactions, and the others run."""
-    replica = Replica(skip=True)
-    unknown = command(b"PFADD", b"text", b"a")
-    replica.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
-    assert replica.core.databases[0].peek(b"a") == b"1"
-    assert replica.intake.left_out == 3
-    assert replica.fed.endswith(unknown)
-
-
-def test_hsetex_of_redis_8_is_applied():
-    """HSETEX with KEEPTTL, which Redis 8 sends for HINCRBYFLOAT, sets the field and keeps its deadline."""
-    replica, moment = Replica(), b"9999999999999"
-    session = replica.core.open_session(1)
-    replica.take(command(b"HSETEX", b"h", b"PXAT", moment, b"FIELDS", b"1", b"f", b"1"))
-    replica.take(command(b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", b"f", b"0.25"))
-    assert replica.core.execute(session, [b"HGET", b"h", b"f"], 1) == b"0.25"
-    assert replica.core.execute(session, [b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"f"], 1) == [int(moment)]
 
 
 def test_the_claims_of_one_delivery_run_together():

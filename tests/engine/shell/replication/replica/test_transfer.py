@@ -20,12 +20,12 @@ from tests.suite.waiting import wait_for
 
 
 def filled() -> Core:
-    """Return a core with strings, a list, a hash and a stream. The stream's group has a block of pending entries, some
+    """Return a core with strings, a hash and a stream. The stream's group has a block of pending entries, some
     of one consumer and some of another.
     """
     core = new_core()
     session = core.open_session(NOW_US)
-    lines = ["SET a 1", "SELECT 2", "RPUSH l a b", "HSET h f v", "SET later x PXAT 99999999999999"]
+    lines = ["SET a 1", "SELECT 2", "HSET h f v", "SET later x PXAT 99999999999999"]
     lines += [f"XADD s {number}-{number % 3} f v{number}" for number in range(1, 3000)]
     lines += ["XGROUP CREATE s g 0", "XREADGROUP GROUP g one COUNT 1500 STREAMS s >"]
     lines += ["XREADGROUP GROUP g two COUNT 700 STREAMS s >", "XCLAIM s g two 0 5-2 9-0 1100-2 RETRYCOUNT 70"]

@@ -1,0 +1,76 @@
+"""Types of Redis and Valkey that the engine does not store, as found in files and in a master's data.
+
+Readers count the keys of each type to the end of the data, so that one error names all of them.
+"""
+
+from __future__ import annotations
+
+from engine.core.formats.damage import ForeignError
+
+LISTS, SETS, SORTED_SETS = "lists", "sets", "sorted sets"
+FIELD_EXPIRY, FUNCTIONS = "expiring hash fields", "functions"
+
+#: Maximum number of bytes of a key in messages.
+_SHOWN = 100
+
+
+def module_values(name: str) -> str:
+    """Return the name of a module's type."""
+    return f"values of the module type {name}"
+
+
+def module_data(name: str) -> str:
+    """Return the name for data that a module stores outside keys."""
+    return f"data of the module type {name}"
+
+
+def shown(word: bytes) -> str:
+    """Return a key as text for messages."""
+    return word[:_SHOWN].decode("utf-8", "backslashreplace")
+
+
+def shown_key(key: bytes, db: int) -> str:
+    """Return a key with its database, for messages."""
+    return f"key '{shown(key)}' of database {db}"
+
+
+def shown_library(code: bytes) -> str:
+    """Return the first line of a library of functions, which has its name, for messages."""
+    return "'" + shown(code.partition(b"\n")[0]) + "'"
+
+
+class UnsupportedTypes:
+    """The unsupported types found in one source: for each type, the number of its items and the first item."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._first: dict[str, str] = {}
+        #: Offset of the first item.
+        self.offset = 0
+
+    def add(self, kind: str, item: str, offset: int) -> None:
+        """Count an item of the type ``kind``; ``item`` describes it, ``offset`` is its offset in the source."""
+        if not self.counts:
+            self.offset = offset
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._first.setdefault(kind, item)
+
+    @property
+    def total(self) -> int:
+        """Number of items of all types."""
+        return sum(self.counts.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __str__(self) -> str:
+        """Return, for each type, the number of items and the first item."""
+        return "; ".join(f"{kind}: {count}, the first is {self._first[kind]}" for kind, count in self.counts.items())
+
+
+class UnsupportedTypesError(ForeignError):
+    """The data is intact, but has types that the engine does not store."""
+
+    def __init__(self, found: UnsupportedTypes) -> None:
+        super().__init__(found.offset, f"this engine stores streams, strings and hashes, not {found}")
+        self.found = found
