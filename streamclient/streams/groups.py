@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import AnyStr
 
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
@@ -157,7 +158,7 @@ def _entries_read(read: int | None) -> Command:
 
 
 def removed(
-    connection: Connection, wanted: Sequence[tuple[str, str, Sequence[bytes], StreamState | None]]
+    connection: Connection, wanted: Sequence[tuple[AnyStr, AnyStr, Sequence[bytes], StreamState | None]]
 ) -> list[list[bytes]]:
     """Return the IDs of pending entries that no longer exist, for each (stream, group, IDs, state).
 

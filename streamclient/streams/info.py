@@ -13,16 +13,20 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 
-def checked(connection: Connection, stream: str, reply: Any, command: str) -> Any:
+def checked(connection: Connection, stream: str | bytes, reply: Any, command: str) -> Any:
     """Return the reply; None if it says that the key or the group does not exist. Other refusals are raised."""
     if isinstance(reply, ResponseError):
         text = str(reply)
         if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):
             return None
         if "WRONGTYPE" in text or "wrong kind of value" in text:
-            fail("NOT_A_STREAM", stream=stream, address=connection.address)
-        raise refused(connection.address, command, text, stream)
+            fail("NOT_A_STREAM", stream=_text(stream), address=connection.address)
+        raise refused(connection.address, command, text, _text(stream))
     return reply
+
+
+def _text(name: str | bytes) -> str:
+    return name if isinstance(name, str) else name.decode("utf-8", "replace")
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:

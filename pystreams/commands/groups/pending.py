@@ -125,35 +125,47 @@ def _change(
     everything: bool,
     words: tuple[str, str],
     act: Callable[[list[Pending]], int],
+    drops: Callable[[list[Pending]], int] | None = None,
 ) -> None:
-    """Ask for confirmation, and process the selected entries in pages. `words`: the verb and its past participle."""
+    """Ask for confirmation, and process the selected entries in pages. `words`: the verb and its past participle.
+
+    `drops` returns the number of entries that no longer exist, if `act` removes them from the pending list instead.
+    """
     if which.is_all != everything:
         raise click.UsageError("Select entries by ID, --idle, --deliveries or --consumer; or use --all alone.")
     total = pending.total(run.connection, stream, group)
-    if which.is_all:
+    gone = 0
+    if which.is_all and drops is None:
         count = total
     else:
         with run.out.progress("pending entries", total) as advance:
             count = 0
             for page in pending.find(run.connection, stream, group, which):
                 count += len(page)
+                gone += drops(page) if drops is not None else 0
                 advance(len(page))
     every = numbers.things(total, "pending entry")
     plan = f"{words[0]} {count:,} of {every} of {names.shown(group)} in {names.shown(stream)}"
+    if gone:
+        plan += f"; {gone:,} of them no longer exist in the stream and leave the pending list"
+    dropped = {} if drops is None else {"dropped": gone}
     if not count:
-        run.done(f"No pending entry matches ({total:,} in total).", {words[1]: 0, "pending": total})
+        run.done(f"No pending entry matches ({total:,} in total).", {words[1]: 0, **dropped, "pending": total})
         return
-    if not run.may(plan, {"entries": count, "pending": total}):
+    if not run.may(plan, {"entries": count, **dropped, "pending": total}):
         return
-    done = 0
+    done = gone = 0
     with run.out.progress(words[0], count) as advance:
         for page in pending.find(run.connection, stream, group, which):
+            gone += drops(page) if drops is not None else 0
             done += act(page)
             advance(len(page))
     left = pending.total(run.connection, stream, group)
+    without = f" {gone:,} that no longer exist left the pending list." if gone else ""
+    dropped = {} if drops is None else {"dropped": gone}
     run.done(
-        f"{words[1].capitalize()} {numbers.things(done, 'entry')}; {left:,} still pending.",
-        {words[1]: done, "pending": left},
+        f"{words[1].capitalize()} {numbers.things(done, 'entry')}; {left:,} still pending.{without}",
+        {words[1]: done, **dropped, "pending": left},
     )
 
 
@@ -185,7 +197,7 @@ def ack(
 
 @verb(
     "claim",
-    needs=f"{_READS} +xclaim",
+    needs=f"{_READS} +xclaim +xrange",
     changes=True,
     examples=("pystreams pending claim orders billing --to worker-2 --consumer worker-1 --idle 10m",),
 )
@@ -202,13 +214,17 @@ def claim(
 ) -> None:
     """Assign entries to another consumer, which receives them when it reads its pending entries again.
 
-    With --idle, an entry that is delivered again meanwhile keeps its consumer. Delivery counts do not change.
+    With --idle, an entry that is delivered again meanwhile keeps its consumer. Delivery counts do not change. Entries
+    that were trimmed or deleted cannot be claimed: the server removes them from the pending list.
     """
 
     def act(page: list[Pending]) -> int:
         return pending.claim(run.connection, stream, group, page, to, which.idle_ms)
 
-    _change(run, stream, group, which, everything, ("claim", "claimed"), act)
+    def drops(page: list[Pending]) -> int:
+        return pending.removed(run.connection, stream, group, page)
+
+    _change(run, stream, group, which, everything, ("claim", "claimed"), act, drops)
 
 
 @verb(

@@ -12,6 +12,8 @@ from typing import Any
 
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.connection import Command, Connection
+from streamclient.streams import groups
+from streamclient.streams.info import stream_state
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
@@ -115,6 +117,13 @@ def claim(
     """
     ids = [entry.id for entry in entries]
     return len(ask(connection, "XCLAIM", stream, group, consumer, idle_ms, *ids, "JUSTID"))
+
+
+def removed(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending]) -> int:
+    """Return how many of these pending entries no longer exist in the stream. A claim drops them."""
+    state = stream_state(ask(connection, "XINFO", "STREAM", stream), None)
+    (found,) = groups.removed(connection, [(stream, group, [entry.id for entry in entries], state)])
+    return len(found)
 
 
 def is_unknown(refusal: ResponseError) -> bool:

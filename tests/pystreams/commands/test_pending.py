@@ -71,9 +71,20 @@ def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
 def test_entries_are_claimed_for_another_consumer(cli_of: Cli, stream: redis.Redis) -> None:
     """A claim does not increase the delivery count."""
     words = ("pending", "claim", "orders", "billing", "--to", "c3", "--consumer", "c1", "--yes")
-    assert cli_of.json(*words) == {"claimed": 4, "pending": 6}
+    assert cli_of.json(*words) == {"claimed": 4, "dropped": 0, "pending": 6}
     assert _ids(cli_of, "--consumer", "c3", "--deliveries", "5") == ["2-0"]
     assert _ids(cli_of, "--consumer", "c1") == []
+
+
+def test_a_claim_tells_how_many_entries_no_longer_exist(cli_of: Cli, stream: redis.Redis) -> None:
+    """The plan and the result of a claim have the number of trimmed and deleted entries that leave the pending list."""
+    stream.xtrim("orders", minid="3-0", approximate=False)
+    stream.xdel("orders", "4-0")
+    words = ("pending", "claim", "orders", "billing", "--to", "c3", "--all")
+    planned = cli_of(*words, "--dry-run")
+    assert "6 of 6 pending entries" in planned
+    assert "3 of them no longer exist in the stream and leave the pending list" in planned
+    assert cli_of.json(*words, "--yes") == {"claimed": 3, "dropped": 3, "pending": 3}
 
 
 @pytest.mark.parametrize(("flags", "deliveries"), [((), 5), (("--silent",), 4)])
