@@ -155,9 +155,9 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
         for stream, state in facts.states.items()
         if state is not None and not facts.begins[stream].retired and admitted.ends[stream] <= state.last_id
     }
-    end = yield from _offset(begin, facts, limits, admitted, seen)
+    end, losses = yield from _offset(begin, facts, limits, admitted, seen)
     moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
-    return BatchPlan(end, facts.losses, quiet, noted, seen, moved, bool(admitted.limited))
+    return BatchPlan(end, losses, quiet, noted, seen, moved, bool(admitted.limited))
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
@@ -285,8 +285,8 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
 
 def _offset(
     begin: Offsets, facts: Facts, limits: LimitOptions, admitted: _Admitted, seen: Mapping[str, StreamState]
-) -> Planning[Offsets]:
-    """Return the offset at the end of a batch: positions, and everything that a replay needs.
+) -> Planning[tuple[Offsets, Mapping[str, Loss]]]:
+    """Return the offset at the end of a batch (positions, and everything that a replay needs), and the batch's losses.
 
     Deleted streams that were read completely, and streams that a changed pattern no longer finds, are dropped. All
     other streams that are not in `seen` keep their position.
@@ -304,11 +304,12 @@ def _offset(
         if stream in old or (stream in retained and not begins[stream].jumps)
     }
     firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
-    lost = {stream: count for stream, count in begin.lost.items() if stream in retained}
-    lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in facts.losses.items() if stream in seen}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
-    cuts, heads = yield from _parts(begin, facts, limits, admitted, seen, added)
+    cuts, heads, missing = yield from _parts(begin, facts, limits, admitted, seen, added)
+    losses = facts.losses | missing
+    lost = {stream: count for stream, count in begin.lost.items() if stream in retained}
+    lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in losses.items() if stream in seen}
     # For each stream, the largest deleted ID is recorded if it is after this ID: the batch's start if the stream has a
     # head (see `_parts`), otherwise the batch's end.
     aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
@@ -330,7 +331,7 @@ def _offset(
         source=facts.source,
     )
     sizes = planning.estimates(facts.starts, facts.states)
-    return replace(end, tasks=planning.tasks(ranges_between(begin, end, sizes), limits, facts.cores))
+    return replace(end, tasks=planning.tasks(ranges_between(begin, end, sizes), limits, facts.cores)), losses
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
@@ -376,11 +377,12 @@ def _parts(
     admitted: _Admitted,
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
-) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """Return the cuts of streams into partitions, and the heads.
+) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId], dict[str, Loss]]]:
+    """Return the cuts of streams into partitions, the heads, and losses.
 
     Cuts and heads record what a range must contain, unless the batch's two offsets show it. A known number of entries
-    is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
+    is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head. If the parts of a
+    stream were counted, and the offsets show that there were more entries, the others are lost.
     """
     several = yield from planning.cuts(
         facts.starts,
@@ -393,11 +395,17 @@ def _parts(
     )
     cuts = _of_several(several)
     found = dict(cuts)
+    losses: dict[str, Loss] = {}
     uncounted: list[Range] = []
     for stream, state in seen.items():
         start, end, before = facts.starts[stream], admitted.ends[stream], facts.begins[stream].baseline.added
         if end <= start:
             continue
+        counts = [count for _, count in cuts.get(stream, ()) if count is not None]
+        if before is not None and stream in added and stream in cuts and len(counts) == len(cuts[stream]):
+            missing = added[stream] - before - sum(counts)
+            if missing > 0:
+                losses[stream] = Loss("", upto=end, count=missing)
         if stream not in cuts:
             if before is not None and stream in added:
                 if stream not in begin.added or facts.begins[stream].jumps or stream in facts.losses:
@@ -414,7 +422,7 @@ def _parts(
     for part in expected:
         if part.count is not None and part.stream not in found:
             found[part.stream] = ((part.upto, part.count),)
-    return found, {part.stream: part.head for part in expected if part.head is not None}
+    return found, {part.stream: part.head for part in expected if part.head is not None}, losses
 
 
 def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:

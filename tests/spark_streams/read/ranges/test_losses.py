@@ -75,6 +75,35 @@ def test_lost_data_is_skipped(site: Site, how: str, caplog: pytest.LogCaptureFix
     assert "LOST" not in caplog.text
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("group", [{}, {"group": "g"}], ids=str)
+@pytest.mark.parametrize(
+    "division", [{}, {"minPartitions": 3}, {"maxEntriesPerPartition": 4}, {"maxEntriesPerTrigger": 9}], ids=str
+)
+def test_a_deleted_entry_is_noticed_however_a_batch_is_divided(
+    site: Site, division: dict[str, Any], group: dict[str, str], fails: str
+) -> None:
+    """An unread entry that is deleted between two batches is a loss, although a later entry was deleted before the
+    query started, however the next batches are divided.
+    """
+    site.add("s", 30)
+    site.client.xdel("s", "25-1")
+    options = {"stream": "s", "failOnDataLoss": fails, **group}
+    query = site.query(**options, maxEntriesPerTrigger=10)
+    rows = numbers(query.trigger() or [])
+    site.client.xdel("s", "15-1")
+    del query.options["maxEntriesPerTrigger"]
+    query.restart(**division)
+    if fails == "true":
+        with pytest.raises(StreamError, match=r"ENTRIES_LOST.*1 entries"):
+            query.drain()
+        return
+    rows += numbers(query.drain())
+    assert rows == [n for n in range(30) if n not in (14, 24)]
+    if division.keys() & {"minPartitions", "maxEntriesPerPartition"}:
+        assert query.offset("lost") == {"s": 1}
+
+
 @pytest.mark.parametrize("how", LOSSES)
 def test_batches_of_the_entries_after_a_loss_keep_the_limit(site: Site, how: str) -> None:
     """With failOnDataLoss=false, entries that follow lost ones are read once, in batches within the limit."""
