@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Supported Pythons, the newest last. tests/packaging compares them with the classifiers.
 PYTHONS = ("3.11", "3.12", "3.13")
 #: Extras that are installed, without Spark.
-EXTRAS = "engine,metrics,dashboard,files,otel"
+EXTRAS = "engine,formats,dashboard,files"
 
 #: First steps of a user: add an entry to the embedded engine. Prints the path of the package.
 _EMBEDDED = """

@@ -16,7 +16,7 @@ import click
 
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import profiles
-from pystreams.connect.target import Wanted, address_of, profile_of
+from pystreams.connect.target import address_of, profile_of
 from pystreams.errors import fail
 from pystreams.values import times
 from streamclient.config.address import Tls
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pystreams.dashboard.api.requests.reading import Decoders
     from pystreams.dashboard.app.oidc import Provider
     from pystreams.dashboard.app.run import Target
-    from pystreams.metrics.exporter import Exporter
 
 _SHORTEST_TOKEN = 16
+_PACKAGES = ("starlette", "uvicorn", "numpy", "prometheus_client", "authlib", "httpx")  # of the extra `dashboard`
 _READS = (
     "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending "
     "+memory|usage +client|list +slowlog|get +latency|latest +acl|log"
@@ -159,8 +159,10 @@ def ui(
         except ValueError:
             expected = "it must be an IP address or a network such as 10.0.0.0/8"
             fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            name = package.replace("_", "-")
+            fail("PACKAGE_MISSING", what="pystreams ui", package=name, extra="dashboard")
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
     pause = max(100, times.duration(interval, "--interval")) / 1000
@@ -205,6 +207,8 @@ def _targets(
 ) -> list[Target]:
     """Return the servers of the profiles in `servers`, or else the server that every verb would use."""
     from pystreams.dashboard.app.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.metrics.collector import Collector  # noqa: PLC0415
+    from pystreams.metrics.exporter import Exporter  # noqa: PLC0415 - the same
 
     file = profiles.path()
     named = dict.fromkeys(name for each in servers for name in (profiles.names(file) if each == "*" else [each]))
@@ -219,9 +223,9 @@ def _targets(
         changes, masked = (None, []) if name is None else profiles.dashboard(file, name)
         address = address_of(each, f"+echo {_READS}")
         allowed = allow_changes and changes is not False
-        target = Target(address, allowed, name or "", (*masks, *masked), decoders)
-        exporter = _exporter(each, stack)
-        found.append(target if exporter is None else replace(target, metrics=exporter.page, sent=exporter.sent))
+        exporter = Exporter(Collector(each))
+        stack.callback(exporter.close)
+        found.append(Target(address, allowed, exporter, name or "", (*masks, *masked), decoders))
     return found
 
 
@@ -276,23 +280,10 @@ def _provider(given: Mapping[str, str | None]) -> Provider | None:
         fail("INVALID_VALUE", name="--oidc-issuer", value=issuer or "", expected="it requires --oidc-client")
     if not issuer.startswith("https://") and urlsplit(issuer).hostname not in ("127.0.0.1", "::1", "localhost"):
         fail("INVALID_VALUE", name="--oidc-issuer", value=issuer, expected="it must begin with https://")
-    if find_spec("authlib") is None or find_spec("httpx") is None:
-        fail("PACKAGE_MISSING", what="--oidc-issuer", package="authlib", extra="oidc")
     from pystreams.dashboard.app.oidc import Provider  # noqa: PLC0415 - an extra, which other verbs do without
 
     texts = {name.removeprefix("oidc_"): value or "" for name, value in given.items()}
     return Provider(**texts)
-
-
-def _exporter(wanted: Wanted, stack: ExitStack) -> Exporter | None:
-    """Return the exporter for Prometheus, which the stack closes, or None if the extra is not installed."""
-    if find_spec("prometheus_client") is None:
-        return None
-    from pystreams.metrics import collector, exporter  # noqa: PLC0415 - an extra, which the dashboard does without
-
-    made = exporter.Exporter(collector.Collector(wanted))
-    stack.callback(made.close)
-    return made
 
 
 VERBS = (ui,)

@@ -14,12 +14,10 @@ from pystreams.errors import fail
 from pystreams.metrics import table
 from pystreams.metrics.collector import NEEDS, Chosen, Collector
 from pystreams.metrics.table import Sample
-from pystreams.values import times
 from streamclient.errors import error as client_error
 
 if TYPE_CHECKING:
     from pystreams.metrics.exporter import Exporter
-    from pystreams.metrics.otlp import Push
 
 #: The port that redis_exporter listens on.
 PORT = 9121
@@ -54,8 +52,6 @@ PORT = 9121
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
 )
-@click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
-@click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
 @click.option("--once", is_flag=True, help="Write the current metrics and exit. Fails if the server is unreachable.")
 def metrics(
     run: Run,
@@ -65,8 +61,6 @@ def metrics(
     limit: int,
     no_consumer_metrics: bool,
     timeout: float,
-    otlp: str | None,
-    otlp_interval: str,
     once: bool,
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
@@ -76,9 +70,7 @@ def metrics(
     is unreachable, 'redis_up' is 0.
     """
     if find_spec("prometheus_client") is None:
-        fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
-    if otlp is not None and (find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None):
-        fail("PACKAGE_MISSING", what="--otlp", package="opentelemetry-sdk", extra="otel")
+        fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="dashboard")
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
@@ -93,8 +85,6 @@ def metrics(
         except OSError as cause:
             fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
         stack.enter_context(server)
-        if otlp is not None:
-            stack.callback(_push(run, shown, otlp, otlp_interval).close)
         run.out.note(f"metrics at {server.url}")
         server.serve_forever()
 
@@ -114,14 +104,6 @@ def _write(run: Run, collector: Collector, shown: Exporter) -> None:
     if any(sample.metric is table.UP and not sample.value for sample in samples):
         address = address_of(run.wanted, NEEDS).shown
         raise client_error("SERVER_UNREACHABLE", address=address, reason="redis_up is 0")
-
-
-def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
-    """Start pushing metrics to an OpenTelemetry collector."""
-    seconds = times.duration(interval, "--otlp-interval") / 1000
-    from pystreams.metrics import otlp  # noqa: PLC0415 - an extra, which an exporter for Prometheus does without
-
-    return otlp.Push(shown, endpoint, max(seconds, 1.0), address_of(run.wanted, NEEDS).shown)
 
 
 def _document(sample: Sample) -> dict[str, object]:

@@ -21,7 +21,7 @@ Format = Literal["auto", "json", "msgpack", "avro", "protobuf"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 HEADER = 5  # size in bytes
-_EXTRAS = {"fastavro": "avro", "google": "protobuf", "msgpack": "msgpack"}
+_FORMATS = {"fastavro": "Avro", "google": "Protobuf", "msgpack": "MessagePack"}
 
 
 class UndecodableError(ValueError):
@@ -110,5 +110,4 @@ def package(name: str) -> Any:
         top = name.partition(".")[0]
         if missing.name not in (top, name):
             raise
-        extra = _EXTRAS[top]
-        raise error("FORMAT_PACKAGE_MISSING", format=extra.capitalize(), package=missing.name, extra=extra) from missing
+        raise error("FORMAT_PACKAGE_MISSING", format=_FORMATS[top], package=missing.name) from missing

@@ -65,9 +65,7 @@ class Endpoints:
     does not affect the other servers.
     """
 
-    def __init__(
-        self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics | None, path: str = ""
-    ) -> None:
+    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics, path: str = "") -> None:
         self.rules, self.sampler, self.cookie = rules, sampler, cookie
         self.path = path
         self.every: Sequence[Endpoints] = (self,)
@@ -244,8 +242,6 @@ class Endpoints:
                     return _NO_BEARER
             except login.RefusedError as refusal:
                 return problem(refusal.status, refusal.condition, str(refusal))
-        if self._metrics is None:
-            return problem(404, "PACKAGE_MISSING", "Metrics need 'pystreams[metrics]', which is not installed.")
         page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
         return Response(page, headers={"content-type": content_type})
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
-from pystreams.dashboard.app.endpoints import Metrics
+from pystreams.dashboard.app.oidc import Oidc, Provider
 from pystreams.dashboard.app.site import Part, Site, site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
@@ -34,10 +34,8 @@ from pystreams.dashboard.history.series import History
 from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
 from pystreams.dashboard.security.masks import Masks
+from pystreams.metrics.exporter import Exporter
 from streamclient.config.address import Address
-
-if TYPE_CHECKING:
-    from pystreams.dashboard.app.oidc import Provider
 
 _log = logging.getLogger("pystreams.dashboard")
 
@@ -78,12 +76,10 @@ class Target:
 
     address: Address
     changes: bool
+    exporter: Exporter
     name: str = ""
     masks: Sequence[str] = ()
     decoders: Decoders = AUTOMATIC
-    metrics: Metrics | None = None
-    #: Returns the number of commands sent for `metrics`.
-    sent: Callable[[], int] = lambda: 0
 
 
 class Watch:
@@ -262,21 +258,8 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     parts = [_part(target, settings, token, audit, len(targets)) for target in targets]
     certificate = None if settings.certificate is None else Certificate(settings.certificate, settings.key)
     cookie = f"pystreams-{port}"
-    oidc = None
-    if settings.provider is not None:
-        from pystreams.dashboard.app.oidc import Oidc  # noqa: PLC0415 - needs the extra `oidc`
-
-        oidc = Oidc(settings.provider, cookie)
-    first, *others = parts
-    made_site = site(
-        first.rules,
-        first.sampler,
-        others=others,
-        names=settings.names,
-        cookie=cookie,
-        metrics=first.metrics,
-        oidc=oidc,
-    )
+    oidc = None if settings.provider is None else Oidc(settings.provider, cookie)
+    made_site = site(parts, names=settings.names, cookie=cookie, oidc=oidc)
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:
@@ -309,7 +292,7 @@ def _part(target: Target, settings: Settings, token: str, audit: Audit | None, s
         except OSError as cause:
             _log.warning("The history of %s is kept only in memory: %s", target.address.shown, cause)
     history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history, store, target.sent)
+    sampler = Sampler(target.address, settings.interval, history, store, target.exporter.sent)
     opened, masks = is_open(settings), Masks(target.masks)
     rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
-    return Part(rules, sampler, target.metrics)
+    return Part(rules, sampler, target.exporter.page)

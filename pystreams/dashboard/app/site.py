@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
     rules: login.Rules
     sampler: Sampler
-    metrics: Metrics | None = None
+    metrics: Metrics
 
 
 class Site(NamedTuple):
@@ -97,14 +97,7 @@ def _api(endpoints: Endpoints) -> list[BaseRoute]:
 
 
 def site(
-    rules: login.Rules,
-    sampler: Sampler,
-    *,
-    others: Sequence[Part] = (),
-    names: Collection[str] = (),
-    cookie: str = "pystreams",
-    metrics: Metrics | None = None,
-    oidc: Oidc | None = None,
+    parts: Sequence[Part], *, names: Collection[str] = (), cookie: str = "pystreams", oidc: Oidc | None = None
 ) -> Site:
     """Return the application for all servers.
 
@@ -112,7 +105,7 @@ def site(
     addresses and localhost.
     """
     every: list[Endpoints] = []
-    for at, each in enumerate([Part(rules, sampler, metrics), *others]):
+    for at, each in enumerate(parts):
         # With a provider, refuse logins without a password, which would make a viewer an operator.
         known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
         path = f"/on/{quote(each.rules.name, safe='')}" if at else ""

@@ -16,7 +16,7 @@ from pystreams.connect import target
 from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.reading import Decoders
-from pystreams.dashboard.app.site import site
+from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
@@ -83,6 +83,12 @@ class Dashboard:
         return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two samples")
 
 
+def no_metrics(accept: str) -> tuple[bytes, str]:
+    """Return an empty exposition, for dashboards without an exporter."""
+    del accept
+    return b"", "text/plain"
+
+
 @contextmanager
 def dashboard_of(
     wanted: Wanted,
@@ -99,7 +105,7 @@ def dashboard_of(
     exporter = Exporter(Collector(wanted))
     audit = None if state is None else Audit(state / folder.AUDIT)
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
-    app = site(rules, sampler, metrics=exporter.page)
+    app = site([Part(rules, sampler, exporter.page)])
     with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first sample")
         yield Dashboard(web, sampler)

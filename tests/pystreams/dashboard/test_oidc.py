@@ -27,7 +27,7 @@ from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
 from tests.pystreams.conftest import Cli
-from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics
 
 _ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
@@ -124,9 +124,11 @@ def provider() -> Iterator[_Provider]:
 def _dashboard(instance: servers.Running, provider: _Provider) -> Iterator[TestClient]:
     """Run a dashboard that uses this provider, allows changes, and shows the same server under two names."""
     address = address_of(instance.url)
-    parts = [Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05)) for name in ("one", "two")]
+    parts = [
+        Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05), no_metrics) for name in ("one", "two")
+    ]
     oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
-    app = site(parts[0].rules, parts[0].sampler, others=parts[1:], oidc=oidc).app
+    app = site(parts, oidc=oidc).app
     with TestClient(app, base_url="http://127.0.0.1:8379", follow_redirects=False) as web:
         yield web
 

@@ -20,7 +20,7 @@ from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.errors import CommandError
 from streamclient.errors import PystreamsError
 from tests import servers
-from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics
 from tests.suite.waiting import wait_for
 
 
@@ -33,15 +33,14 @@ def _hanging() -> Iterator[str]:
 
 def _part(url: str, name: str, *, changes: bool) -> Part:
     address = address_of(url)
-    return Part(Rules(address, TOKEN, changes, True, name), Sampler(address, 0.05))
+    return Part(Rules(address, TOKEN, changes, True, name), Sampler(address, 0.05), no_metrics)
 
 
 @contextmanager
 def _dashboard(*parts: Part) -> Iterator[TestClient]:
-    first, *others = parts
-    app = site(first.rules, first.sampler, others=others).app
+    app = site(parts).app
     with TestClient(app, base_url="http://127.0.0.1:8379") as web:
-        wait_for(lambda: first.sampler.state.number, "the first sample")
+        wait_for(lambda: parts[0].sampler.state.number, "the first sample")
         yield web
 
 

@@ -75,9 +75,9 @@ def served(
     others = []
     if other is not None:
         second = address_of(other)
-        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2))]
+        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2), exporter.page)]
     sampler = sampler or Sampler(address, 0.2, store=None if state is None else Store(state))
-    app = site(rules, sampler, others=others, cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
+    app = site([Part(rules, sampler, exporter.page), *others], cookie=f"c{made.getsockname()[1]}")
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
