@@ -203,7 +203,7 @@ FAILURES: dict[str, Failure] = {
     "STATE_UNUSABLE": Failure(
         CommandError,
         "The state directory {directory} cannot be used: {reason}.",
-        "Choose another directory with --state, or use '--state none' to write neither history nor audit log to disk.",
+        "Choose another directory with --state, or use '--state none' to write no audit log.",
         Status.FAILED,
     ),
     "AUDIT_UNWRITABLE": Failure(

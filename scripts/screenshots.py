@@ -23,14 +23,16 @@ from pathlib import Path
 import redis
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
-from pystreams.dashboard.history.series import History
-from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.sampling.series import History
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from streamclient.config.address import Address
@@ -309,8 +311,12 @@ def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[s
     made = listen("127.0.0.1", 0)
     log = Audit(state / folder.AUDIT)
     rules = Rules(address, TOKEN, True, True, "shop", audit=log)
-    others = [Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second))]
-    running = Server(site(rules, Sampler(address, history=history, store=Store(state)), others=others))
+    exporters = [Exporter(Collector(Wanted(each))) for each in (url, other)]
+    parts = [
+        Part(rules, Sampler(address, history=history), exporters[0].page),
+        Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second), exporters[1].page),
+    ]
+    running = Server(site(parts))
     changes(log)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [made]})
     thread.start()
@@ -339,7 +345,6 @@ SCREENS = {
     "groups": "#/groups",
     "stream": "#/stream/orders",
     "tail": "#/stream/clickstream%3A%7B0%7D/tail",
-    "fields": "#/stream/orders/fields",
     "group": "#/group/orders/fraud-check",
     "pending": "#/pending/orders/fraud-check",
     "letters": "#/letters/failed",

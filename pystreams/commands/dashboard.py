@@ -94,10 +94,7 @@ _READS = (
 @click.option(
     "--state",
     metavar="DIRECTORY",
-    help="Directory for the history and the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
-)
-@click.option(
-    "--history", default="1d", show_default=True, help="Period of the history on disk; 0 for a history only in memory."
+    help="Directory of the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
 )
 @click.option(
     "--tls-certificate", metavar="FILE", help="PEM file with the certificate of the dashboard, which enables HTTPS."
@@ -137,7 +134,6 @@ def ui(
     decodes: tuple[str, ...],
     registry: str | None,
     state: str | None,
-    history: str,
     tls_certificate: str | None,
     tls_key: str | None,
     token: str | None,
@@ -166,7 +162,6 @@ def ui(
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
     pause = max(100, times.duration(interval, "--interval")) / 1000
-    period = times.duration(history, "--history")
     certificate = _certificate(tls_certificate, tls_key)
     provider = _provider(oidc)
     with ExitStack() as stack:
@@ -186,7 +181,6 @@ def ui(
             certificate=certificate[0],
             key=certificate[1],
             state=_state(state),
-            history_ms=period,
             provider=provider,
         )
 

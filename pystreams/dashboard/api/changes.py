@@ -23,13 +23,11 @@ from pystreams.streams.dead_letters import Letter
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending, seeks
 from pystreams.streams.groups.pending import Pending
-from pystreams.streams.producer import Producer, Target
 from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _SECONDS = 3.0  # time limit of one request, after which a long change stops and reports `more`
-_MOST_FIELDS = 500  # maximum number of fields of an added entry
 _COUNTED = 20_000  # number of entries after which a plan stops counting and says "at least"
 
 
@@ -63,36 +61,7 @@ class Change:
     parameters: tuple[str, ...] = field(default=())
 
 
-# --- entries and groups -----------------------------------------------------------------------------------------------
-
-
-def _words(asked: Asked) -> list[bytes]:
-    given = asked.given.get("fields")
-    if not isinstance(given, list) or not 0 < len(given) <= _MOST_FIELDS:
-        fail("INVALID_VALUE", name="fields", value="...", expected="it must be a list of names and values")
-    words: list[bytes] = []
-    for pair in given:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
-            fail("INVALID_VALUE", name="fields", value="...", expected="it must be a list of names and values")
-        words += [each.encode("utf-8", "surrogatepass") for each in pair]
-    return words
-
-
-def _plan_produce(connection: Connection, asked: Asked) -> Plan:
-    stream, words = asked.key("stream"), _words(asked)
-    length = inventory.need(connection, stream).length
-    return Plan(
-        f"Add one entry with {numbers.things(len(words) // 2, 'field')} to {names.shown(stream)}.",
-        facts=(("Length", f"{length:,}", f"{length + 1:,}"),),
-    )
-
-
-def _produce(connection: Connection, asked: Asked) -> Done:
-    stream = asked.key("stream")
-    producer = Producer(connection)
-    producer.add(Target(stream).command(_words(asked)))
-    producer.flush()
-    return Done(f"Added one entry to {names.shown(stream)}.", 1)
+# --- groups --------------------------------------------------------------------------------------------------------
 
 
 def _move(connection: Connection, asked: Asked) -> seeks.Move:
@@ -356,7 +325,6 @@ _WHICH = (*_GROUP, "ids", "consumer", "idle", "deliveries", "all")
 _LETTERS = (*_STREAM, "ids", "reason", "origin", "older", "all")
 
 CHANGES: dict[str, Change] = {
-    "produce": Change(_plan_produce, _produce, (*_STREAM, "fields")),
     "seek": Change(_plan_seek, _seek, (*_GROUP, "to")),
     "create-group": Change(_plan_create, _create, (*_GROUP, "at")),
     "remove-group": Change(_plan_remove_group, _remove_group, _GROUP),

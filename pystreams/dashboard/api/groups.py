@@ -1,4 +1,4 @@
-"""One group: its measures, its consumers, and curves of the requested period."""
+"""One group: its measures, its consumers, and curves of the last hour."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def group(asked: Asked) -> dict[str, Any]:
     sampled = asked.snapshot.groups.get((stream, name))
     consumers = sorted(found.consumers or (), key=lambda each: each.name)
     consumers.sort(key=_SORTS[sort].sorted_by, reverse=falling)
-    owner, span = seeks.owner(found), asked.span()
+    owner = seeks.owner(found)
     return {
         **shapes.group(GroupRow(found, judge([found.sample]) if sampled is None else sampled.status)),
         "read": found.read,
@@ -37,5 +37,5 @@ def group(asked: Asked) -> dict[str, Any]:
         "now": found.at,
         "query": None if owner is None else {"prefix": owner[0], "consume": owner[1]},
         "consumer_rows": [shapes.consumer(each) for each in consumers[first : first + size]],
-        "curves": {kind: shapes.curve(asked.sampler.curve(kind, stream, name, span_ms=span)) for kind in _CURVES},
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, stream, name)) for kind in _CURVES},
     }

@@ -136,8 +136,8 @@ def _needs_no_password(address: Address, user: str) -> bool:
     return _may(_address(address, user or "default", secrets.token_urlsafe(24)))
 
 
-def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, Any]:
-    """Return the data that a page needs at the start. `span_ms`: the period of the history."""
+def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
+    """Return the data that a page needs at the start."""
     if session is None:
         return {"session": None, "server": rules.address.shown}
     return {
@@ -148,6 +148,5 @@ def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, 
         "operator": session.operator,
         "audit": rules.audit is not None,
         "masked": bool(rules.masks),
-        "span_ms": span_ms,
         "columns": {kind: measures.columns(view) for kind, view in measures.IN_BROWSER.items()},
     }

@@ -9,8 +9,8 @@ from typing import Any
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked, shown
-from pystreams.dashboard.history.series import Curve
 from pystreams.dashboard.sampling.sampler import State
+from pystreams.dashboard.sampling.series import Curve
 from pystreams.dashboard.sampling.snapshot import ATTENTION, SORTS, Snapshot
 from pystreams.measures import GroupRow
 from pystreams.streams.groups.status import Status
@@ -99,7 +99,7 @@ def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]
 def _curve(asked: Asked, name: str) -> Curve:
     """Return the curve `name`. It is empty if the session's user may not see the totals over all streams."""
     hidden = name in _SUMS and not asked.access.session.whole
-    return Curve([], []) if hidden else asked.sampler.curve(name, span_ms=asked.span())
+    return Curve([], []) if hidden else asked.sampler.curve(name)
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
@@ -134,7 +134,7 @@ def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any
         "at": asked.snapshot.at,
         "total": total,
         "rows": [
-            {**shape(row), "trends": {name: shapes.trend(asked.sampler.trend(name, *row.names)) for name in drawn}}
+            {**shape(row), "trends": {name: shapes.trend(asked.sampler.curve(name, *row.names)) for name in drawn}}
             for row in page
         ],
     }

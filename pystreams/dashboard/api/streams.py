@@ -1,11 +1,9 @@
-"""One stream: measures, groups, pages of entries, and statistics of its fields."""
+"""One stream: measures, groups, and pages of entries."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,17 +27,13 @@ _CURVES = tuple(each.name for each in measures.STREAM if each.has_history)
 _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
-_SAMPLE = 1_000  # maximum number of last entries in field statistics
 _CONDITION = 1_000  # maximum number of characters of a condition
 _ENTRY_BYTES = 1 << 20  # maximum total bytes of an entry's values that are sent untruncated
 _LEAST_BYTES = 2_000  # bytes that are sent of each further value once `_ENTRY_BYTES` is used up
-_MOST_FIELDS = 100
-_MOST_FREQUENT = 5  # number of most frequent values shown per field
-_BARS = 16  # number of bars of a histogram
 
 
 def stream(asked: Asked) -> dict[str, Any]:
-    """Return the measures of a stream, the groups with the largest lags and their status, and curves of a period."""
+    """Return the measures of a stream, the groups with the largest lags, and curves of the last hour."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -57,7 +51,7 @@ def stream(asked: Asked) -> dict[str, Any]:
         **shapes.stream(StreamRow(replace(found, rate=rate), now), _MEASURES),
         "now": now,
         "group_rows": [shapes.group(each) for each in sorted(rows, key=lambda each: each.group.name)],
-        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name, span_ms=asked.span())) for kind in _CURVES},
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name)) for kind in _CURVES},
         "dead_letters": name in asked.snapshot.letters,
     }
 
@@ -197,65 +191,3 @@ def _source(value: bytes, most: int) -> str | None:
         return value.decode() if len(value) <= most else None
     except UnicodeDecodeError:
         return None
-
-
-def field_statistics(asked: Asked) -> dict[str, Any]:
-    """Return statistics of the fields of the last entries."""
-    name = asked.key("stream")
-    with asked.access.lend() as connection:
-        length = int(paged_calls.ask(connection, "XLEN", name))
-        page: list[Entry] = []
-        for some in entries.pages_back(connection, name, LAST, most=_SAMPLE):
-            page += some
-    page = list(map(asked.reader(name).entry, page))
-    return {"sample": len(page), "length": length, "fields": statistics(page)}
-
-
-def statistics(page: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return the statistics of the most frequent field names, most frequent first."""
-    values: dict[bytes, list[bytes]] = defaultdict(list)
-    for _, words in page:
-        for key, value in dict(fields.pairs(words or [])).items():
-            values[key].append(value)
-    ranked = sorted(values.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_FIELDS]
-    return [_field(key, found, len(page)) for key, found in ranked]
-
-
-def _field(key: bytes, found: Sequence[bytes], entries: int) -> dict[str, Any]:
-    counted = Counter(found)
-    numbers = [number for number in map(_number, found) if number is not None]
-    numeric = bool(found) and len(numbers) == len(found)
-    return {
-        "name": shapes.cut(key, 300),
-        "present": len(found),
-        "share": len(found) / entries if entries else 0.0,
-        "distinct": len(counted),
-        "type": "number" if numeric else "text",
-        "longest": max(map(len, found)),
-        "frequent": [[shapes.cut(value, 80), count] for value, count in counted.most_common(_MOST_FREQUENT)],
-        "numbers": _numbers(numbers) if numeric else None,
-    }
-
-
-def _number(value: bytes) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _numbers(numbers: Sequence[float]) -> dict[str, Any]:
-    ordered = sorted(numbers)
-    low, high = ordered[0], ordered[-1]
-    bars = [0] * _BARS
-    for number in ordered:
-        share = (number - low) / (high - low) if high > low else 0.0
-        bars[min(_BARS - 1, int(share * _BARS))] += 1
-    return {
-        "min": low,
-        "median": ordered[len(ordered) // 2],
-        "max": high,
-        "mean": math.fsum(number / len(ordered) for number in ordered),
-        "bars": bars,
-    }

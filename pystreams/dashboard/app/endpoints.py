@@ -117,7 +117,7 @@ class Endpoints:
         """Return the data that a page needs at the start."""
         visible = self._visible(request, session)
         servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in visible]
-        facts = login.facts(self.rules, session, self.sampler.span_ms)
+        facts = login.facts(self.rules, session)
         return {**facts, "oidc": self.oidc, "servers": servers}
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:

@@ -30,9 +30,8 @@ from pystreams.dashboard.app.oidc import Oidc, Provider
 from pystreams.dashboard.app.site import Part, Site, site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
-from pystreams.dashboard.history.series import History
-from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
+from pystreams.dashboard.sampling.series import History
 from pystreams.dashboard.security.masks import Masks
 from pystreams.metrics.exporter import Exporter
 from streamclient.config.address import Address
@@ -62,10 +61,8 @@ class Settings:
     certificate: Path | None = None
     #: PEM file with the certificate's key; None if the certificate's file has it.
     key: Path | None = None
-    #: Existing state directory; None for no audit log and a history only in memory.
+    #: Existing directory of the audit log; None for no audit log.
     state: Path | None = None
-    #: Period of the history on disk, in milliseconds; 0 for a history only in memory.
-    history_ms: int = 86_400_000
     #: OIDC provider for logins.
     provider: Provider | None = None
 
@@ -285,14 +282,8 @@ def is_open(settings: Settings) -> bool:
 
 def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
     """Return the part of the site for one server. All servers share the memory limit of the history."""
-    store = None
-    if settings.state is not None and settings.history_ms:
-        try:
-            store = Store(folder.of_server(settings.state, target.address.shown), settings.history_ms)
-        except OSError as cause:
-            _log.warning("The history of %s is kept only in memory: %s", target.address.shown, cause)
     history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history, store, target.exporter.sent)
+    sampler = Sampler(target.address, settings.interval, history, target.exporter.sent)
     opened, masks = is_open(settings), Masks(target.masks)
     rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
     return Part(rules, sampler, target.exporter.page)

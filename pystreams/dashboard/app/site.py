@@ -34,7 +34,6 @@ QUESTIONS: dict[str, Question] = {
     "stream": streams.stream,
     "entries": streams.browse,
     "entry": streams.entry,
-    "fields": streams.field_statistics,
     "group": groups.group,
     "pending": pending.overview,
     "pending/entries": pending.entries,

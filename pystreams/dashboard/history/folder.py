@@ -1,8 +1,7 @@
-"""The state directory: the history of each server and the audit log, readable only by the owner."""
+"""The state directory, which has the audit log, readable only by the owner."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +23,3 @@ def prepared(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(None, "it is not writable")
     return folder
-
-
-def of_server(folder: Path, address: str) -> Path:
-    """Create and return the folder for the history of the server at an address. Raises OSError."""
-    return prepared(folder / hashlib.sha256(address.encode()).hexdigest()[:16])

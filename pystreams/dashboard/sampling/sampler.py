@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
-from pystreams.dashboard.history.series import Curve, History
-from pystreams.dashboard.history.store import STEP_MS, Store
+from pystreams.dashboard.sampling.series import Curve, History
 from pystreams.dashboard.sampling.server_sample import ServerSamples, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
 from streamclient.config.address import Address
@@ -22,8 +21,6 @@ from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 
 INTERVAL = 2.0  # default time between two samples, in seconds
-HOUR_MS = 3_600_000
-_FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_UNREACHABLE = 1.0  # pause after a failure, in seconds
 _RETRY_MS = 500  # time for which connecting is tried
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
@@ -63,7 +60,6 @@ class Sampler:
         address: Address,
         interval: float = INTERVAL,
         history: History | None = None,
-        store: Store | None = None,
         also_sent: Callable[[], int] = lambda: 0,
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
@@ -73,59 +69,28 @@ class Sampler:
         self._also_sent = also_sent
         self._history = History() if history is None else history
         self._history_lock = threading.Lock()
-        self._store = store
         self._wake = threading.Event()
         self._ended = self._changed = False
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def start(self) -> None:
         """Start sampling."""
-        if self._store is not None and not self._store.start():
-            self._store = None
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop sampling, and write the rest of the history to disk."""
+        """Stop sampling."""
         self._ended = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
-        if self._store is not None:
-            self._store.stop()
-
-    @property
-    def span_ms(self) -> int:
-        """Retention of the history, in milliseconds."""
-        return HOUR_MS if self._store is None else max(HOUR_MS, self._store.span_ms)
 
     def hurry(self) -> None:
         """Take a sample immediately, including a search for new streams. The dashboard calls this after a change."""
         self._changed = True
         self._wake.set()
 
-    def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
-        """Return the curve of one number over the last hour or a longer period. `numbers_of` defines the keys.
-
-        Points before the start of the history in memory are one-minute means from disk. For a longer period, all points
-        except the newest are such means.
-        """
-        with self._history_lock:
-            recent = self._history.of(key)
-        if self._store is None:
-            return recent
-        end = recent.at[-1] if recent.at else _now()
-        first = recent.at[0] if recent.at else end + 1
-        stored = self._store.curve(key, end - span_ms, first if span_ms <= HOUR_MS else end + 1)
-        last = stored.at[-1] + STEP_MS if span_ms > HOUR_MS and stored.at else 0
-        newer = [at for at, time in enumerate(recent.at) if time >= last]
-        at = [*stored.at, *(recent.at[each] for each in newer)]
-        values = [*stored.values, *(recent.values[each] for each in newer)]
-        step = -(-len(at) // _FINEST_OF_DAY) if span_ms > HOUR_MS else 1
-        start = (len(at) - 1) % step if at else 0
-        return Curve(at[start::step], values[start::step])
-
-    def trend(self, *key: Hashable) -> Curve:
-        """Return the last hour of one number, only from memory, for lists with many curves."""
+    def curve(self, *key: Hashable) -> Curve:
+        """Return the curve of one number over the last hour. `numbers_of` defines the keys."""
         with self._history_lock:
             return self._history.of(key)
 
@@ -150,11 +115,8 @@ class Sampler:
                     samples.forget_names()
                 began = time.monotonic()
                 snapshot = samples.sample(connection)
-                numbers = numbers_of(snapshot)
                 with self._history_lock:
-                    self._history.add(snapshot.at, numbers)
-                if self._store is not None:
-                    self._store.add(snapshot.at, numbers)
+                    self._history.add(snapshot.at, numbers_of(snapshot))
                 self._became(snapshot, None, began)
                 took.append(snapshot.took)
                 pause = max(pause, pause_after(min(took), snapshot.sent))
@@ -178,7 +140,3 @@ class Sampler:
 def pause_after(took: float, sent: int) -> float:
     """Return the minimum pause, in seconds, after a sample that took `took` seconds and sent `sent` commands."""
     return max(took * _PAUSE_SHARE, sent / _COMMANDS_PER_SECOND)
-
-
-def _now() -> int:
-    return round(time.time() * 1000)

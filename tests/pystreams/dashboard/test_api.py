@@ -101,26 +101,6 @@ def test_long_values_are_truncated(client: redis.Redis, dashboard: Dashboard) ->
     assert row["more"] == 41
 
 
-def test_statistics_of_fields(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Numeric fields have a range and a histogram, text fields their most frequent values, and each field its share of
-    entries.
-    """
-    for at in range(100):
-        client.xadd("s", {"n": at, "city": "Ghent" if at < 70 else "Lyon", **({"rare": "x"} if at == 5 else {})})
-    found = dashboard.get("fields", stream="s")
-    city, number, rare = found["fields"]
-    assert found["sample"] == 100
-    assert (number["type"], number["numbers"]["min"], number["numbers"]["max"], number["numbers"]["mean"]) == (
-        "number",
-        0,
-        99,
-        pytest.approx(49.5),
-    )
-    assert sum(number["numbers"]["bars"]) == 100
-    assert (city["name"], city["frequent"], city["distinct"]) == ("city", [["Ghent", 70], ["Lyon", 30]], 2)
-    assert (rare["name"], rare["share"]) == ("rare", 0.01)
-
-
 def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, dashboard: Dashboard) -> None:
     """A group has its position, lag and consumers; its pending entries are paged, filtered, and counted by age and
     deliveries.

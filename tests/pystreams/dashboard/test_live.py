@@ -20,11 +20,11 @@ from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.run import Server, Watch, listen
-from pystreams.dashboard.app.site import site
+from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.sampling import sampler as sampler_module
 from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
-from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics
 from tests.suite.waiting import wait_for
 
 
@@ -79,7 +79,7 @@ def test_samples_and_entries_are_sent_as_events(
     port = made.getsockname()[1]
     address = address_of(instance.url)
     sampler = Sampler(address, 0.05)
-    server = Server(site(Rules(address, TOKEN, False, True), sampler, cookie="c"))
+    server = Server(site([Part(Rules(address, TOKEN, False, True), sampler, no_metrics)], cookie="c"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
     try:

@@ -106,7 +106,7 @@ def test_no_answer_about_dead_letters_holds_a_masked_value(instance: servers.Run
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_no_answer_holds_a_masked_value(instance: servers.Running, client: redis.Redis) -> None:
-    """Lists, single entries, conditions, statistics, dead letters, exports and slow commands
+    """Lists, single entries, conditions, dead letters, exports and slow commands
     contain no masked value.
     """
     client.config_set("slowlog-log-slower-than", 0)
@@ -123,7 +123,6 @@ def test_no_answer_holds_a_masked_value(instance: servers.Running, client: redis
             dashboard.web.get("/api/entries", params={"stream": "orders", "order": "rising", "where": "n == 1"}),
             dashboard.web.get("/api/entry", params={"stream": "orders", "id": "1-0"}),
             dashboard.web.get("/api/entry", params={"stream": "failed", "id": "1-0"}),
-            dashboard.web.get("/api/fields", params={"stream": "orders"}),
             dashboard.web.get("/api/letters/page", params={"stream": "failed"}),
             dashboard.web.get("/api/export", params={"stream": "orders", "format": "jsonl"}),
             dashboard.web.get("/api/server"),

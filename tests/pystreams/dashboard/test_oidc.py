@@ -142,10 +142,10 @@ def _log_in(web: TestClient, provider: _Provider) -> str:
     return str(ended.headers["location"])
 
 
-def _produce(web: TestClient, path: str = "") -> int:
+def _change(web: TestClient, path: str = "") -> int:
     csrf = web.get(f"/api{path}/session").json()["session"]["csrf"]
-    given = {"stream": "s", "fields": [["n", "1"]]}
-    return web.post(f"/api{path}/changes/produce", json=given, headers={"x-csrf-token": csrf}).status_code
+    given = {"stream": "s", "group": "g"}
+    return web.post(f"/api{path}/changes/create-group", json=given, headers={"x-csrf-token": csrf}).status_code
 
 
 @_ENGINE
@@ -159,12 +159,12 @@ def test_a_viewer_reads_and_an_operator_changes(
         assert _log_in(web, provider) == "/"
         facts = web.get("/api/session").json()
         assert (facts["session"]["user"], facts["changes"], facts["operator"]) == ("ada", False, False)
-        assert (_produce(web), _produce(web, "/on/two")) == (403, 403)
+        assert (_change(web), _change(web, "/on/two")) == (403, 403)
         provider.change = lambda claims: claims.update(roles="operator", preferred_username="grace")
         assert _log_in(web, provider) == "/"
         facts = web.get("/api/session").json()
         assert (facts["session"]["user"], facts["changes"]) == ("grace", True)
-        assert (_produce(web), _produce(web, "/on/two")) == (200, 200)
+        assert (_change(web), _change(web, "/on/two")) == (200, 200)
 
 
 @_ENGINE

@@ -162,7 +162,6 @@ def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) 
         "groups",
         "stream",
         "entries",
-        "fields",
         "pending",
         "letters",
         "server",

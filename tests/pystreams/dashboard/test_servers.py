@@ -45,8 +45,8 @@ def _dashboard(*parts: Part) -> Iterator[TestClient]:
 
 
 def _change(web: TestClient, path: str, csrf: str) -> int:
-    given = {"stream": "s", "fields": [["n", "1"]]}
-    return web.post(f"/api{path}/changes/produce", json=given, headers={"x-csrf-token": csrf}).status_code
+    given = {"stream": "s", "group": "g"}
+    return web.post(f"/api{path}/changes/create-group", json=given, headers={"x-csrf-token": csrf}).status_code
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)

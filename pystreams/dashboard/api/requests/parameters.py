@@ -10,18 +10,16 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders, Reader
 from pystreams.dashboard.history.audit import Audit
-from pystreams.dashboard.sampling.sampler import HOUR_MS, Sampler
+from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.errors import fail
-from pystreams.values import times
 from streamwire.stream_id import StreamId
 
 PAGE, MOST = 50, 200  # default and maximum number of rows of a page
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # maximum page number
 _MOST_DIGITS = 18  # maximum number of digits, including leading zeros
-_LONGEST_SPAN = 31 * 86_400_000  # in milliseconds
 _WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in total and per step
 
 Row = TypeVar("Row")
@@ -119,11 +117,6 @@ class Asked:
         if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 41 for each in value):
             fail("INVALID_VALUE", name=name, value="...", expected="it must be a list of IDs")
         return tuple(each.encode("ascii", "replace") for each in value)
-
-    def span(self) -> int:
-        """Return the period of a chart, in milliseconds: from an hour, the default, to 31 days."""
-        text = self.text("span")
-        return min(max(HOUR_MS, times.duration(text, "span")), _LONGEST_SPAN) if text else HOUR_MS
 
     def page(self) -> tuple[int, int]:
         """Return the index of the page's first row, and the number of rows."""

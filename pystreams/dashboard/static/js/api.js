@@ -10,7 +10,7 @@ export class Failure extends Error {
 
 // URL prefix of this page's server; empty for the first server. Links are hashes, so following a link keeps the prefix.
 export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
-export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, spanMs: 0, columns: {} };
+export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, columns: {} };
 const NAMES = ["stream", "group"]; // parameters that may be empty
 const LOST = "The dashboard does not answer. It was stopped, or cannot be reached.";
 
@@ -81,6 +81,5 @@ export function remember(document) {
   state.name = document.name ?? "";
   state.servers = document.servers ?? [];
   state.oidc = Boolean(document.oidc);
-  state.spanMs = document.span_ms ?? 0;
   state.columns = document.columns;
 }

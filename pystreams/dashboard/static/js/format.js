@@ -84,11 +84,6 @@ export function percent(share) {
   return unknown(share) ? NONE : `${share >= 0.1 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)}%`;
 }
 
-export function plain(value) {
-  if (unknown(value)) return NONE;
-  return Number.isInteger(value) ? COUNT.format(value) : Number(value.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 6 });
-}
-
 export function things(value, noun) {
   if (value === 1) return `1 ${noun}`;
   return `${count(value)} ${noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;

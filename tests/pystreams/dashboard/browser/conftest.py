@@ -21,7 +21,6 @@ from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
-from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
@@ -38,8 +37,7 @@ SCREENS = (
     ("stream/orders", "Entries added"),
     ("stream/orders/tail", "Waiting for entries"),
     ("stream/orders/groups", "billing"),
-    ("stream/orders/fields", "Fields of the last 10"),
-    ("stream/orders/change", "Add an entry"),
+    ("stream/orders/trim", "Trim"),
     ("group/orders/billing", "Move the group"),
     ("pending/orders/billing", "6 pending entries"),
     ("letters", "Streams with dead letters"),
@@ -76,7 +74,7 @@ def served(
     if other is not None:
         second = address_of(other)
         others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2), exporter.page)]
-    sampler = sampler or Sampler(address, 0.2, store=None if state is None else Store(state))
+    sampler = sampler or Sampler(address, 0.2)
     app = site([Part(rules, sampler, exporter.page), *others], cookie=f"c{made.getsockname()[1]}")
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})

@@ -55,7 +55,7 @@ def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> 
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_hidden()
     for path, opens, word in (
-        ("stream/orders/change", "Trim…", "Remove entries"),
+        ("stream/orders/trim", "Trim…", "Remove entries"),
         ("pending/orders/billing", "Acknowledge…", "Acknowledge"),
         ("letters/failed", "Remove…", "Remove"),
         ("group/orders/billing", "Skip one", "Move it"),

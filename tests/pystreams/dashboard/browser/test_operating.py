@@ -1,4 +1,4 @@
-"""Operation in a browser: several servers, the audit log, long searches, saved filters and decoded values."""
+"""Operation in a browser: several servers, the audit log, long searches and decoded values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from playwright.sync_api import Route, expect
 
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import Opened, fill, row, served
-from tests.pystreams.dashboard.conftest import TOKEN
 
 pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
@@ -26,7 +25,7 @@ def other() -> Iterator[servers.Running]:
 
 @pytest.fixture
 def dashboard(client: redis.Redis, instance: servers.Running, other: servers.Running, tmp_path: Path) -> Iterator[str]:
-    """The URL of a dashboard of two servers, with a history and an audit log."""
+    """The URL of a dashboard of two servers, with an audit log."""
     fill(client)
     with served(instance.url, changes=True, other=other.url, state=tmp_path) as url:
         yield url
@@ -70,7 +69,7 @@ def test_a_change_appears_in_the_audit_log(opened: Opened, dashboard: str) -> No
 
 
 def test_a_search_shows_its_progress_and_stops(opened: Opened, dashboard: str, client: redis.Redis) -> None:
-    """A search continues in steps through the whole stream, and Stop ends it. A saved filter repeats the search."""
+    """A search continues in steps through the whole stream, and Stop ends it. The page's address repeats the search."""
     pipe = client.pipeline(transaction=False)
     for at in range(1, 12_001):
         pipe.xadd("long", {"n": at}, id=f"{at}-0")
@@ -80,9 +79,6 @@ def test_a_search_shows_its_progress_and_stops(opened: Opened, dashboard: str, c
     page.get_by_label("Where").fill("n in (7, 11000)")
     page.get_by_role("button", name="Show", exact=True).click()
     expect(page.get_by_text("2 of 12,000 entries match")).to_be_visible()
-    page.get_by_role("button", name="Save filter…").click()
-    page.get_by_role("dialog").get_by_label("Name").fill("rare ones")
-    page.get_by_role("dialog").get_by_role("button", name="Save").click()
 
     def hold(route: Route) -> None:
         """Leave the request without an answer."""
@@ -95,11 +91,7 @@ def test_a_search_shows_its_progress_and_stops(opened: Opened, dashboard: str, c
     expect(page.get_by_role("progressbar")).to_be_hidden()
     page.unroute_all(behavior="ignoreErrors")
     page.reload()
-    expect(page.get_by_text("50 entries", exact=True)).to_be_visible()
-    page.get_by_label("Saved filters").select_option("rare ones")
     expect(page.get_by_text("2 of 12,000 entries match")).to_be_visible()
-    page.get_by_role("button", name="Delete filter").click()
-    expect(page.get_by_label("Saved filters")).to_have_count(0)
 
 
 def test_a_range_limits_the_entries(opened: Opened, dashboard: str) -> None:
@@ -123,11 +115,3 @@ def test_a_decoded_value_is_a_tree(opened: Opened, dashboard: str, client: redis
     expect(dialog).to_contain_text("id: 1152921504606846977")
     dialog.get_by_role("button", name="Bytes").click()
     expect(dialog).to_contain_text("\\x82")
-
-
-def test_the_period_of_the_charts_is_chosen(opened: Opened, dashboard: str) -> None:
-    """With a history on disk, charts can show periods longer than an hour."""
-    page = opened(url=dashboard)
-    with page.expect_request("**/api/overview?span=24h"):
-        page.get_by_role("group", name="Period of the charts").get_by_role("button", name="1 day").click()
-    assert TOKEN not in page.url

@@ -3,7 +3,6 @@
 import { get } from "../api.js";
 import { dialog } from "../changes.js";
 import { h, replace, text } from "../dom.js";
-import { filters } from "../filters.js";
 import { bytes, count, momentOfId, percent, position, things } from "../format.js";
 import { button, entryFields, facts, field, nothing, segments } from "../parts.js";
 import { Table, Walker } from "../table.js";
@@ -84,16 +83,15 @@ export async function browse(key, query) {
     }
   }
 
-  const again = () => { walker.reset(); return load(); };
+  const again = () => { walker.reset(); bookmark(); return load(); };
+  // Puts the search into the page's address, so that a bookmark or a copied link repeats it.
+  function bookmark() {
+    const given = Object.entries({ order, at: at.value, to: to.value, where: where.value }).filter(([, value]) => value);
+    history.replaceState(null, "", `#/stream/${key}?${new URLSearchParams(given)}`);
+  }
   const ordering = segments("Order", [["falling", "Newest first"], ["rising", "Oldest first"]], order, (value) => { order = value; again(); });
   const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); again(); } },
-    h("div", { class: "field" }, "Order", ordering), field("From", at), field("To", to), field("Where", where, true), h("button", { type: "submit", class: "button" }, "Show"),
-    filters(key, () => ({ order, at: at.value, to: to.value, where: where.value }), (saved) => {
-      order = saved.order;
-      for (const [each, control] of Object.entries({ at, to, where })) control.value = saved[each];
-      [...ordering.children].forEach((choice, index) => choice.setAttribute("aria-pressed", String((index === 0) === (order === "falling"))));
-      again();
-    }));
+    h("div", { class: "field" }, "Order", ordering), field("From", at), field("To", to), field("Where", where, true), h("button", { type: "submit", class: "button" }, "Show"));
   if (where.value) load(); else await load(); // a search may be slow, so the screen does not wait for it
   const live = () => order === "falling" && walker.starts.length === 1 && !at.value && !to.value && !where.value && problem.hidden;
   return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form, search, problem), table.element, walker.element),

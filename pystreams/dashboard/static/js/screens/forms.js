@@ -1,28 +1,9 @@
-// Forms for changes of a stream: add an entry, create a group, trim. Each form shows a plan before it changes anything.
+// Forms for changes of a stream: create a group, trim. Each form shows a plan before it changes anything.
 
 import { change } from "../changes.js";
 import { h } from "../dom.js";
 import { position } from "../format.js";
-import { button, field, panel } from "../parts.js";
-
-function pair() {
-  const name = h("input", { placeholder: "field", "aria-label": "Field", spellcheck: "false" });
-  const value = h("input", { placeholder: "value", "aria-label": "Value", spellcheck: "false" });
-  const element = h("div", { class: "pair" }, name, value, h("button", { type: "button", class: "button quiet icon", "aria-label": "Remove this field", onclick: () => element.remove() }, "×"));
-  element.read = () => [name.value, value.value];
-  return element;
-}
-
-export function produceForm(stream, again) {
-  const pairs = h("div", { class: "screen" }, pair());
-  const send = async (event) => {
-    event.preventDefault();
-    const fields = [...pairs.children].map((each) => each.read()).filter(([name, value]) => name || value);
-    if (await change("produce", { stream, fields }, { title: "Add an entry", word: "Add" })) again();
-  };
-  return panel("Add an entry", h("form", { class: "body", onsubmit: send }, pairs,
-    h("div", { class: "row spread" }, button("Another field", () => pairs.append(pair())), h("button", { type: "submit", class: "button primary" }, "Add…"))));
-}
+import { field, panel } from "../parts.js";
 
 export function groupForm(stream, again) {
   const group = h("input", { name: "group", required: true, spellcheck: "false" });

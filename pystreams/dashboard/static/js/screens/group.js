@@ -7,7 +7,6 @@ import { columns } from "../columns.js";
 import { h, replace } from "../dom.js";
 import { count, momentOfId, percent, position, seconds, short, things } from "../format.js";
 import { button, field, nothing, panel, status, Tiles } from "../parts.js";
-import { span, spans } from "../span.js";
 import { Pager, Table } from "../table.js";
 
 const SIZE = 50;
@@ -29,7 +28,7 @@ export async function group({ keys: [stream, name], again }) {
   });
 
   async function refresh() {
-    found = await get("group", { ...given, span: span(), sort: table.sort, order: table.order, page: pager.page, size: SIZE });
+    found = await get("group", { ...given, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
     tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `last call ${seconds(found.idle_seconds)} ago`);
     tiles.set("lag", count(found.lag, found.lag_exact), found.lag_exact ? "entries to be delivered" : "an estimate");
     tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "everything is delivered");
@@ -55,7 +54,7 @@ export async function group({ keys: [stream, name], again }) {
       h("div", { class: "row" }, h("a", { class: "button", href: `#/pending/${stream}/${name}` }, "Pending entries"),
         state.changes ? button("Remove…", async () => { if (await change("remove-group", given, { title: "Remove the group", word: "Remove", danger: true })) location.hash = `#/stream/${stream}/groups`; }, "danger") : null)),
     tiles.element, panel("Progress through the stream", h("div", { class: "body" }, meter, way, note)),
-    spans(() => refresh()), h("div", { class: "columns" }, lags.element, behind.element), panel("Consumers", table.element, pager.element), state.changes ? seek(given, refresh) : null);
+    h("div", { class: "columns" }, lags.element, behind.element), panel("Consumers", table.element, pager.element), state.changes ? seek(given, refresh) : null);
   return { title: found.name.text, element, refresh, leave: () => { lags.leave(); behind.leave(); } };
 }
 

@@ -5,7 +5,6 @@ import { Chart } from "../charts.js";
 import { columns } from "../columns.js";
 import { h, replaceIfChanged } from "../dom.js";
 import { bytes, count, duration, rate, seconds, short, things } from "../format.js";
-import { span, spans } from "../span.js";
 import { nothing, panelWith, panel, debounced, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -44,7 +43,7 @@ export async function overview({ query }) {
   }
 
   async function summary() {
-    const found = await get("overview", { span: span() });
+    const found = await get("overview");
     const { server } = found;
     const totals = found.totals ?? {}; // no totals: this user may see only some of very many streams
     const entries = totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`;
@@ -68,7 +67,7 @@ export async function overview({ query }) {
   const refresh = () => Promise.all([summary(), list()]);
   await refresh();
   const element = h("div", {}, h("h1", { class: "visually-hidden" }, "Overview"), tiles.element,
-    panel("Needs attention", attention), spans(() => summary()), h("div", { class: "columns" }, chartRate.element, chartLag.element),
+    panel("Needs attention", attention), h("div", { class: "columns" }, chartRate.element, chartLag.element),
     panelWith("Streams", search, table.element, pager.element));
   return { title: "Overview", element, refresh, leave: () => { chartRate.leave(); chartLag.leave(); } };
 }

@@ -5,7 +5,6 @@ import { Chart } from "../charts.js";
 import { h, replace } from "../dom.js";
 import { bytes, count, duration, moment, rate, short, things } from "../format.js";
 import { facts, nothing, panel, segments, Tiles } from "../parts.js";
-import { span, spans } from "../span.js";
 import { Table } from "../table.js";
 
 const NAMES = {
@@ -88,7 +87,7 @@ export async function server() {
   let node = "";
 
   async function refresh() {
-    const [found, seen] = await Promise.all([get("server", { node }), get("overview", { span: span() })]);
+    const [found, seen] = await Promise.all([get("server", { node }), get("overview")]);
     const { facts: known } = found;
     if (found.nodes.length > 1 && !nodes.firstChild) replace(nodes, segments("Node", found.nodes.map((each) => [each, each]), found.node, (each) => { node = each; refresh(); }));
     tiles.set("product", known.product, known.address);
@@ -110,7 +109,7 @@ export async function server() {
   }
 
   await refresh();
-  const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, spans(() => refresh()), h("div", { class: "columns" }, commands.element, memory.element),
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
     h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
     panel("Slow commands", tables.slow[4]), panel("Refused by the ACL", tables.refusals[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
   return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };

@@ -1,24 +1,22 @@
-// One stream: its measures and charts, and tabs for its entries, new entries, fields, groups and changes.
+// One stream: its measures and charts, and tabs for its entries, new entries, groups and changes.
 
 import { get, state } from "../api.js";
 import { Chart } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, momentOfId, rate, seconds } from "../format.js";
 import { button, nothing, panel, Tiles } from "../parts.js";
-import { span, spans } from "../span.js";
 import { Table } from "../table.js";
 import { browse } from "./entries.js";
 import { exportStream } from "./export.js";
-import { fieldStatistics } from "./fields.js";
 import { groupColumns } from "./groups.js";
-import { groupForm, produceForm, trimForm } from "./forms.js";
+import { groupForm, trimForm } from "./forms.js";
 import { tail } from "./tail.js";
 
-const TABS = [["", "Entries"], ["tail", "Live"], ["fields", "Fields"], ["groups", "Groups"], ["change", "Add and trim"]];
+const TABS = [["", "Entries"], ["tail", "Live"], ["groups", "Groups"], ["trim", "Trim"]];
 
 export async function stream({ keys, query, again }) {
   const [key, tab = ""] = keys;
-  let found = await get("stream", { stream: key, span: span() });
+  let found = await get("stream", { stream: key });
   const tiles = new Tiles([["length", "Length"], ["rate", "Rate"], ["size", "Size"], ["newest", "Newest entry"], ["oldest", "Oldest entry"], ["removed", "Removed"]]);
   const lengths = new Chart("Length", [{ name: "length", label: "length", show: count }]);
   const rates = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
@@ -38,19 +36,19 @@ export async function stream({ keys, query, again }) {
 
   const charts = chosen[0] === "" || chosen[0] === "groups";
   const part = await content(chosen[0], key, query, () => found, again);
-  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.filter(([name]) => name !== "change" || state.changes).map(([name, title]) =>
+  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.filter(([name]) => name !== "trim" || state.changes).map(([name, title]) =>
     h("a", { href: `#/stream/${key}${name ? `/${name}` : ""}`, "aria-current": name === chosen[0] ? "page" : null },
       title, name === "groups" && found.groups ? ` (${found.groups})` : null)));
   const element = h("div", {},
     h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
       h("div", { class: "row" }, found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null,
         button("Export…", () => exportStream(key)))),
-    tiles.element, charts ? [spans(async () => { found = await get("stream", { stream: key, span: span() }); show(); }), h("div", { class: "columns" }, lengths.element, rates.element)] : null, tabs, part.element);
+    tiles.element, charts ? h("div", { class: "columns" }, lengths.element, rates.element) : null, tabs, part.element);
   return {
     title: found.name.text,
     element,
     refresh: async (sample) => {
-      found = await get("stream", { stream: key, span: span() });
+      found = await get("stream", { stream: key });
       show();
       await part.refresh?.(sample);
     },
@@ -60,9 +58,8 @@ export async function stream({ keys, query, again }) {
 
 function content(tab, key, query, found, again) {
   if (tab === "tail") return tail(key);
-  if (tab === "fields") return fieldStatistics(key);
   if (tab === "groups") return ofStream(key, found, again);
-  if (tab === "change") return changes(key, found, again);
+  if (tab === "trim") return { element: trimForm(key, () => found().groups, again) };
   return browse(key, query);
 }
 
@@ -75,9 +72,3 @@ function ofStream(key, found, again) {
   refresh();
   return { element: h("div", { class: "screen" }, panel("Groups", table.element), state.changes ? groupForm(key, again) : null), refresh };
 }
-
-function changes(key, found, again) {
-  const form = h("div", { class: "columns" }, produceForm(key, again), trimForm(key, () => found().groups, again));
-  return { element: form };
-}
-
