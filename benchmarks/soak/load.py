@@ -133,8 +133,6 @@ class Load:
                 ("SET", f"text:{number}", body, "PX", choose.randrange(100, 30_000)),
                 ("SET", f"slot:{number % 1000}", body),
                 ("HSET", f"hash:{number % 50}", f"field:{number % 97}", body),
-                ("LPUSH", f"list:{number % 20}", body),
-                ("LTRIM", f"list:{number % 20}", 0, 50),
                 ("INCR", "count"),
                 ("DEL", f"slot:{choose.randrange(1000)}"),
                 ("SELECT", _OTHER_DB),

@@ -66,6 +66,10 @@ def _keys(bench: Bench, count: int) -> list[str]:
     return [f"key:{number}" for number in range(bench.scaled(count))]
 
 
+def _new_fields(bench: Bench) -> bytes:
+    return command("HSET", "hash", *(word for number in range(bench.scaled(100_000)) for word in (f"new-{number}", 1)))
+
+
 def _renew_expiry(bench: Bench) -> bytes:
     return b"".join(command("PEXPIRE", key, 7_200_000) for key in _keys(bench, scenes.STRINGS))
 
@@ -103,7 +107,7 @@ STRINGS = Scene("a million strings", scenes.strings)
 EXPIRING = Scene("a million strings that expire", scenes.expiring)
 LONG_KEYS = Scene("100,000 keys", scenes.long_keys)
 SUBSCRIBER = Scene("a subscriber to a pattern of 200 kB", scenes.subscriber)
-COLLECTIONS = Scene("a hash and a list of a million", scenes.collections)
+HASH = Scene("a hash of a million", scenes.hash_of_fields)
 EMPTY = Scene("an empty server", scenes.nothing)
 REPLICA = Scene("a server that is to be a replica", scenes.nothing)
 
@@ -209,12 +213,15 @@ CASES: list[tuple[Scene, list[Case]]] = [
     (LONG_KEYS, [Case("KEYS, pattern of 260 bytes, 100,000 keys", _fixed("KEYS", "*a" * 130 + "b"))]),
     (SUBSCRIBER, [Case("PUBLISH with a pattern of 200 kB", _fixed("PUBLISH", "a" * 100, "message"))]),
     (
-        COLLECTIONS,
+        HASH,
         [
             Case("HGETALL of a million", _fixed("HGETALL", "hash")),
-            Case("LRANGE of a million", _fixed("LRANGE", "list", 0, -1)),
-            Case("LREM in a million", _fixed("LREM", "list", 0, "nothing")),
-            Case("DEL of a hash and a list", _fixed("DEL", "hash", "list"), spoils=True, after=1.0),
+            Case("HSCAN COUNT a million", _fixed("HSCAN", "hash", 0, "COUNT", MILLION)),
+            Case("HRANDFIELD of 100,000", lambda bench: command("HRANDFIELD", "hash", bench.scaled(100_000))),
+            Case("HSET of 100,000 fields", _new_fields),
+            Case("DUMP of a hash", _fixed("DUMP", "hash")),
+            Case("BGSAVE, a hash of a million", _fixed("BGSAVE"), after=_BACKGROUND),
+            Case("DEL of a hash", _fixed("DEL", "hash"), spoils=True, after=1.0),
         ],
     ),
     (

@@ -134,13 +134,12 @@ def subscriber(bench: Bench) -> None:
     other.lines(command("PSUBSCRIBE", "*a" * bench.scaled(100_000) + "b"), 6)
 
 
-def collections(bench: Bench) -> None:
-    """Add a hash and a list of a million elements each."""
+def hash_of_fields(bench: Bench) -> None:
+    """Add a hash of a million fields."""
     numbers = range(bench.scaled(STRINGS))
     for page in batched(numbers):
         fields = [word for number in page for word in (f"field-{number}", number)]
         bench.connection.lines(command("HSET", "hash", *fields), 1)
-        bench.connection.lines(command("RPUSH", "list", *page), 1)
 
 
 def followed_by_redis(bench: Bench) -> bytes:

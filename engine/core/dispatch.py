@@ -37,9 +37,6 @@ from engine.core.environment.host import Host
 from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import HASH_LIMITS
-from engine.core.keyspace.members import SET_LIMITS, set_limits
-from engine.core.keyspace.sorted_set import SORTED_SET_LIMITS, sorted_set_limits
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.streams.appends import Streams
@@ -108,16 +105,6 @@ class Core:
         self.blocked = Blocked(self._ctx, self._call_late)
         #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
         self.serve_later = False
-        for name in (*HASH_LIMITS, *SET_LIMITS, *SORTED_SET_LIMITS):
-            config.on_change(name, self._limit_small_values)
-        self._limit_small_values()
-
-    def _limit_small_values(self) -> None:
-        """Apply the directives that limit small hashes, sets and sorted sets."""
-        entries, length = map(self.config.integer, HASH_LIMITS)
-        self._ctx.hash_limits = entries, length
-        self._ctx.set_limits = set_limits(self.config)
-        self._ctx.sorted_set_limits = sorted_set_limits(self.config)
 
     # -- environment --------------------------------------------------------------------------------------------------
 
@@ -476,10 +463,7 @@ class Core:
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Remove due keys and fields, and serve the clients blocked on the keys. Stops after approximately ``limit``.
-
-        Returns the number of removed keys plus the number of checked deadlines of fields.
-        """
+        """Remove due keys, and serve the clients blocked on them; return the number of keys. Stops after ``limit``."""
         changes = self.changes
         changes.set_time(now_us)
         dropped = 0

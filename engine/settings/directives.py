@@ -148,13 +148,6 @@ _TABLE: tuple[Directive, ...] = (
     _choice("stream-storage", "memory", "memory disk", FIXED),
     _memory("stream-cache-size", 64 << 20, low=1 << 20),
     _memory("stream-file-size", 256 << 20, low=1 << 10),
-    _integer("hash-max-listpack-entries", 512, 0, I64_MAX, alias="hash-max-ziplist-entries"),
-    _memory("hash-max-listpack-value", 64, alias="hash-max-ziplist-value"),
-    _integer("set-max-intset-entries", 512, 0, I64_MAX),
-    _integer("zset-max-listpack-entries", 128, 0, I64_MAX, alias="zset-max-ziplist-entries"),
-    _memory("zset-max-listpack-value", 64, alias="zset-max-ziplist-value"),
-    _integer("set-max-listpack-entries", 128, 0, I64_MAX),
-    _integer("set-max-listpack-value", 64, 0, I64_MAX),
     # access
     _text("requirepass", ""),
     _text("aclfile", "", FIXED),

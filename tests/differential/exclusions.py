@@ -237,5 +237,4 @@ _FORMS: dict[bytes, Callable[[list[bytes], Any, bool], Any]] = {
     b"XPENDING": _pending,
     b"XINFO": _info,
     **dict.fromkeys((b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), _ttl),
-    **dict.fromkeys((b"HTTL", b"HPTTL", b"HEXPIRETIME", b"HPEXPIRETIME"), _ttl),
 }

@@ -23,8 +23,7 @@ _NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "comman
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
 #: Commands whose repeated arguments depend on each other or have a syntax of their own: see ``_by_hand``.
 _BY_HAND = frozenset(
-    {"xread", "xreadgroup", "acl|setuser", "ps.add"}
-    | {"client|tracking", "client|list", "config|set", "zunion", "zunionstore", "zinter", "zinterstore"}
+    {"xread", "xreadgroup", "acl|setuser", "ps.add"} | {"client|tracking", "client|list", "config|set"}
 )
 _COUNTS = ("numkeys", "numfields", "numids")
 _STREAM_KINDS = ("stream", "extension")
@@ -60,8 +59,6 @@ def _word(name: str, kind: str, i: int) -> bytes:
     i = 0 if kind == "same" else i
     if name == "id":
         return b"%d-%d" % (i + 1, 2 if kind == "missing" else 1)
-    if name == "score":
-        return b"%d" % i
     if name in _FIXED and name != "consumer":
         return _FIXED[name]
     if name == "parameter" and kind == "same":
@@ -136,12 +133,6 @@ def _prepared(group: str, over_keys: bool, n: int) -> Iterator[Words]:
             yield [b"SET", key, b"1"]
         elif group == "hash":
             yield [b"HSET", key, *(word for i in range(count) for word in (b"f%d" % i, b"1"))]
-        elif group == "list":
-            yield [b"RPUSH", key, *(b"e%d" % i for i in range(count))]
-        elif group == "set":
-            yield [b"SADD", key, *(b"m%d" % i for i in range(count))]
-        elif group == "sorted-set":
-            yield [b"ZADD", key, *(word for i in range(count) for word in (b"%d" % i, b"m%d" % i))]
         elif group in _STREAM_KINDS:
             yield [b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"]
             for i in range(count):
@@ -165,7 +156,7 @@ def _from_table(command: Command) -> Iterator[Case]:
     for repeated in _repeated(found):
         over_keys = repeated.kind == "key" or any(part.kind == "key" for part in repeated.parts)
         for kind in KINDS:
-            group = "list" if name.startswith("sort") else command.group
+            group = command.group
             # Each element is combined with each pattern or field name, so only the patterns or names grow.
             few = repeated.name in ("pattern", "name")
 
@@ -192,7 +183,7 @@ def _options(command: Command) -> Iterator[Case]:
             def words(n: int, option: Argument = option) -> Words:
                 return [*first, *_filled(found, option, "option", n)]
 
-            group = "list" if name.startswith("sort") else command.group
+            group = command.group
             yield Case(f"{name.replace('|', ' ')}, option {option.name}", lambda n, group=group: _two(group), words)
 
 
@@ -262,20 +253,6 @@ def _by_hand() -> Iterator[Case]:
                 [b"XREADGROUP", b"GROUP", b"g", b"c", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b">"] * n]
             ),
         )
-        for name in (b"ZUNION", b"ZINTER"):
-            for type_name in ("sorted-set", "set"):
-                yield Case(
-                    f"{name.decode().lower()} of {type_name}s, {kind} key",
-                    lambda n, type_name=type_name: _prepared(type_name, True, n),
-                    lambda n, name=name, kind=kind: (
-                        [name, b"%d" % n, *_named(kind, n), b"WEIGHTS", *[b"1"] * n, b"WITHSCORES"]
-                    ),
-                )
-            yield Case(
-                f"{name.decode().lower()}store, {kind} key",
-                lambda n: _prepared("sorted-set", True, n),
-                lambda n, name=name, kind=kind: [name + b"STORE", b"d", b"%d" % n, *_named(kind, n)],
-            )
         yield Case(
             f"client tracking, {kind} prefix",
             _nothing,

@@ -11,9 +11,6 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.database import type_name
-from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.group import Group
@@ -102,19 +99,8 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
             plain: Any = value
             if isinstance(value, Stream):
                 plain = _stream(value, times=times)
-            elif isinstance(value, bytes | bytearray):
-                plain = bytes(value)
-            elif isinstance(value, Members):
-                plain = sorted(value)
-            elif isinstance(value, SortedSet):
-                plain = value.shown()
-                assert dict(plain) == value, "members are not in the order of their scores"
-            elif isinstance(value, Hash) and value.deadlines:
-                plain = [(*pair, value.deadlines.get(pair[0])) for pair in value.items()]
             elif isinstance(value, dict):
                 plain = list(value.items())
-            else:
-                plain = list(value)
             found.setdefault(db.index, {})[key] = (type_name(value), plain, deadline)
     return found
 

@@ -24,20 +24,19 @@ COMMANDS = by_name()
 LEFT_OUT = {"debug", "shutdown", "save", "bgsave", "bgrewriteaof", "config|rewrite"}
 NAMES = sorted(name for name, command in COMMANDS.items() if not command.subcommands and name not in LEFT_OUT)
 LONG = b"1" * 5000
-KEYS = [b"k", b"s", b"h", b"l", b"n", b"new"]
+KEYS = [b"k", b"s", b"h", b"n", b"new"]
 WORDS = [
     *(LONG, b"-" + LONG, LONG + b"-" + LONG, b"0." + LONG, LONG + b"gb", b"normal " + LONG + b" 0 0", b"1e400"),
     *(b"-1", b"0", b"1", b"9223372036854775807", b"-9223372036854775808", b"9223372036854775808"),
     *(b"18446744073709551615", b"18446744073709551616", b"inf", b"nan", b"", b" ", b"\xff\xfe", b"\0", b"1e-5"),
     *b"* $ > - + ( [ (1-1 1-1 1-* ~ = g c ~* +@all >pw (~* %R~x 0x10 1gb".split(),
     *b"EX PX NX GET COUNT LIMIT MAXLEN MINID IDS GROUP STREAMS BLOCK IDLE TIME RETRYCOUNT MATCH TYPE IDMP".split(),
-    *b"CLAIM ENTRIESREAD LEFT FREQ ID maxmemory save client-output-buffer-limit appendfsync port dir".split(),
+    *b"CLAIM ENTRIESREAD FREQ ID maxmemory save client-output-buffer-limit appendfsync port dir".split(),
 ]
 SETUP = (
     "SET n 5",
     "SET k v",
     "HSET h f 1 n 2",
-    "RPUSH l a b c",
     "XADD s 1-1 f v",
     "XADD s 1-2 f v",
     "XGROUP CREATE s g 0",

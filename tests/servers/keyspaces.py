@@ -47,17 +47,7 @@ def value(ask: Ask, key: bytes) -> Any:
     if kind == b"string":
         return ask("GET", key)
     if kind == b"hash":
-        pairs = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
-        names = [name for name, _ in pairs]
-        times = ask("HPEXPIRETIME", key, "FIELDS", len(names), *names) if NEW else None
-        return [*pairs, times] if isinstance(times, list) and max(times) > 0 else pairs
-    if kind == b"set":
-        return sorted(ask("SMEMBERS", key))
-    if kind == b"zset":
-        words = ask("ZRANGE", key, 0, -1, "WITHSCORES")
-        return words[::2], list(map(float, words[1::2]))
-    if kind == b"list":
-        return ask("LRANGE", key, 0, -1)
+        return sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
     return _stream(ask, key)
 
 

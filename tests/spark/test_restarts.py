@@ -92,8 +92,8 @@ def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
     assert len(records) == 2
 
 
-class IntoList:
-    """A `foreach` sink that adds each n to the list `out`; Spark allows it with asynchronous progress tracking."""
+class IntoStream:
+    """A `foreach` sink that adds each n to the stream `out`; Spark allows it with asynchronous progress tracking."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -103,7 +103,7 @@ class IntoList:
         return True
 
     def process(self, row: Any) -> None:
-        self._client.rpush("out", row.n)
+        self._client.xadd("out", {"n": row.n})
 
     def close(self, _error: Exception | None) -> None:
         self._client.close()
@@ -118,11 +118,11 @@ def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.Fixture
 
     def run(count: int) -> None:
         frame = bench.reader(streaming=True, maxEntriesPerTrigger=10, minPartitions=2, **options).schema("n int").load()
-        writer = frame.writeStream.option("checkpointLocation", str(bench.checkpoint)).foreach(IntoList(bench.url))
+        writer = frame.writeStream.option("checkpointLocation", str(bench.checkpoint)).foreach(IntoStream(bench.url))
         writer = writer.option("asyncProgressTrackingEnabled", "true")
         query = writer.option("asyncProgressTrackingCheckpointIntervalMs", "600000").start()
         bench.queries.append(query)
-        wait_for(lambda: not query.isActive or len(set(bench.client.lrange("out", 0, -1))) == count, "all rows", 60)
+        wait_for(lambda: not query.isActive or len(set(bench.numbers("out"))) == count, "all rows", 60)
         query.stop()
         problem = query.exception()
         assert problem is None, str(problem)

@@ -24,8 +24,6 @@ from engine.core.environment.host import Host, WithoutProcess
 from engine.core.environment.replication import Replication, WithoutReplicas
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.members import SetLimits
-from engine.core.keyspace.sorted_set import SortedSetLimits
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
 from engine.core.streams.appends import Streams
 from engine.core.streams.entries import Sizes
@@ -69,13 +67,6 @@ class Context:
     allows_steps: bool = False
     # Settings, and interfaces to the outside of the core.
     config: Config
-    #: Maximum number of fields of a small hash, and maximum length of its fields and values: current values of the
-    #: directives, for fast access by HSET.
-    hash_limits: tuple[int, int] = field(init=False)
-    #: Current values of the directives that limit small sets, for fast access by SADD.
-    set_limits: SetLimits = field(init=False)
-    #: Current values of the directives that limit small sorted sets, for fast access by ZADD.
-    sorted_set_limits: SortedSetLimits = field(init=False)
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
     replication: Replication = field(default_factory=WithoutReplicas)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from engine.core.formats.rdb.streams import group_fields
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
@@ -38,12 +38,12 @@ def commands(image: Image) -> Iterator[bytes]:
         for key, value, deadline in db.items():
             if isinstance(value, Stream):
                 yield from _stream(key, value, image.idmp_defaults)
-            elif isinstance(value, Hash):
+            elif isinstance(value, Hash | HashImage):
                 pairs = iter(value.items())
                 while some := list(islice(pairs, _AT_ONCE)):
                     yield encode([b"HSET", key, *(word for pair in some for word in pair)])
             else:
-                yield encode([b"SET", key, bytes(value)])
+                yield encode([b"SET", key, value])
             if deadline is not None:
                 yield encode([b"PEXPIREAT", key, b"%d" % deadline])
 

@@ -7,18 +7,15 @@ consequences after the command. The state is in plain attributes, because every 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from engine.core.keyspace.elements import Elements
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol.replies import Steps
 
 #: Tables with more elements than this are freed in pieces of this many elements. A piece takes a few milliseconds.
 _LARGE = 10_000
-Table = dict[Any, Any] | list[Any] | deque[Any]
-#: The types of values that are freed in pieces.
-_VALUES = (Elements, deque)
+Table = dict[Any, Any] | list[Any]
 #: Later than any time.
 NEVER = 1 << 63
 #: (database, command) per effect. A command is a list of words, or the encoded bytes of one or more commands.
@@ -52,7 +49,6 @@ class Changes:
         "discarded",
         "divided",
         "effects",
-        "expired_fields",
         "expired_keys",
         "expires_actively",
         "expiry_held_until",
@@ -103,8 +99,6 @@ class Changes:
         self.next_expiry = NEVER
         #: Number of expired keys.
         self.expired_keys = 0
-        #: Number of expired hash fields.
-        self.expired_fields = 0
 
     def set_time(self, now_us: int) -> None:
         """Set the current time, in microseconds since the epoch."""
@@ -169,11 +163,7 @@ class Changes:
 
     def discard_value(self, value: Any) -> None:
         """Free the unused value of a key, in pieces if it is large."""
-        # A value of at most a tenth of the limit is small, even with all its tables.
-        if isinstance(value, deque):
-            if len(value) > _LARGE:
-                self.discard(value)
-        elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
+        if isinstance(value, Hash):
             self.discard(*value.tables())
 
     def free(self, most: int = _LARGE) -> bool:
@@ -187,16 +177,13 @@ class Changes:
             most -= count
             if isinstance(table, dict):
                 values = [table.popitem()[1] for _ in range(count)]
-            elif isinstance(table, deque):
-                values = [table.pop() for _ in range(count)]
             else:
                 values = table[len(table) - count :]
                 del table[len(table) - count :]
             if not table:
                 self.discarded.pop()
             for value in values:
-                if isinstance(value, _VALUES):
-                    self.discard_value(value)
+                self.discard_value(value)
         return bool(self.discarded)
 
     def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:

@@ -1,28 +1,24 @@
 """A database: keys, their values, their expiry, and notifications of changes.
 
 Every key is added, replaced and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
-regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (string changed in place by APPEND or
-SETRANGE; ``raw`` in Redis), ``deque`` (list), ``Hash``, ``Members`` (set), ``SortedSet`` and ``Stream``. A numeric
-string is stored as text. A command that changes a value in place calls ``Database.touch`` or ``changed`` afterwards.
+regardless of the command. A value is ``bytes`` (a string, also if it is a number), a ``Hash`` or a ``Stream``. A
+command that changes a value in place calls ``Database.touch`` or ``changed`` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number, such as
-the number of elements added to a list. A command that counts its changes itself passes 0.
+the number of added entries. A command that counts its changes itself passes 0.
 
 Values, deadlines and the order of names must change together, so this module contains all three, despite its size.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from engine.core.keyspace.changes import NEVER, Changes
+from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
-from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
@@ -32,11 +28,7 @@ Value = Any
 
 TYPE_NAMES: dict[type, bytes] = {
     bytes: b"string",
-    bytearray: b"string",
     Hash: b"hash",
-    Members: b"set",
-    SortedSet: b"zset",
-    deque: b"list",
     Stream: b"stream",
 }
 
@@ -62,9 +54,6 @@ class Database:
         self._table = KeyTable()
         self._expires: dict[bytes, int] = {}
         self._deadlines = Deadlines(self._expires)
-        #: Keys of hashes with expiring fields -> a time before which no field expires.
-        self._hashes: dict[bytes, int] = {}
-        self._field_deadlines = Deadlines(self._hashes)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -218,8 +207,6 @@ class Database:
             # The key is due, but was only hidden because expiry is held.
             self.expire(key)
         self._table.add(key, value, self.changes.now)
-        if type(value) is Hash and value.deadlines:
-            self.note_fields(key, value)
         self.changed(key, "n", b"new", changes)
         if self.waiting:
             self.signal(key, replaced=True)
@@ -247,7 +234,6 @@ class Database:
         if shared.watchers:
             self._fail_watchers(key)
         if type(former) is not bytes or type(value) is not bytes:
-            self._hashes.pop(key, None)
             if former is not value:
                 shared.discard_value(former)
             if type(former) is Stream or type(value) is Stream:
@@ -278,8 +264,6 @@ class Database:
         self._table.remove(key)
         if self._expires:
             self._expires.pop(key, None)
-        if self._hashes:
-            self._hashes.pop(key, None)
         self.touch(key, changes)
         if self.waiting:
             self.signal(key)
@@ -297,12 +281,11 @@ class Database:
         """Remove all keys; return how many there were."""
         count = len(self._table)
         self._notify_replaced(None)
-        tables = (*self._table.columns(), self._expires, self._hashes)
-        if not self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables()):
+        if not self.changes.discard(*self._table.columns(), self._expires, *self._deadlines.tables()):
             for value in self._table.values:
                 self.changes.discard_value(value)
-        self._table, self._expires, self._hashes = KeyTable(), {}, {}
-        self._deadlines, self._field_deadlines = Deadlines(self._expires), Deadlines(self._hashes)
+        self._table, self._expires = KeyTable(), {}
+        self._deadlines = Deadlines(self._expires)
         self.changes.dirty += count
         return count
 
@@ -310,7 +293,7 @@ class Database:
         """Swap all keys with ``other``. Blocked and watching clients stay with their database number."""
         for database, successor in ((self, other), (other, self)):
             database._notify_replaced(successor)
-        for name in ("_table", "_expires", "_deadlines", "_hashes", "_field_deadlines"):
+        for name in ("_table", "_expires", "_deadlines"):
             table, other_table = getattr(self, name), getattr(other, name)
             setattr(self, name, other_table)
             setattr(other, name, table)
@@ -376,81 +359,24 @@ class Database:
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Remove keys and hash fields that are due at ``now``. Stop after approximately ``limit`` deadlines.
-
-        Returns the number of removed keys plus the number of field deadlines checked. Held keys remain.
-        """
-        dropped, is_held, held = 0, self.changes.is_held, set[bytes]()
+        """Remove keys that are due at ``now``, up to ``limit`` deadlines; return their number. Held keys remain."""
+        dropped, held = 0, set[bytes]()
         for key in self._deadlines.pop_due(now, limit):
             # The heap can contain a key twice.
-            if key in self._expires and is_held(key):
+            if key not in self._expires:
+                continue
+            if self.changes.is_held(key):
                 held.add(key)
-            elif key in self._expires:
+            else:
                 self.expire(key)
                 dropped += 1
         for key in held:
             self._deadlines.put(key, self._expires[key])
-        held.clear()
-        while dropped < limit and self._hashes and (self._field_deadlines.next() or NEVER) <= now:
-            for key in self._field_deadlines.pop_due(now, 1):
-                if is_held(key):
-                    held.add(key)
-                else:
-                    dropped += self._expire_fields(key, now, limit - dropped)
-        for key in held:
-            self._field_deadlines.put(key, self._hashes[key])
         return dropped
 
     def next_deadline(self) -> int | None:
-        """Return the earliest time at which a key or a hash field may expire."""
-        keys, fields = self._deadlines.next(), self._field_deadlines.next() if self._hashes else None
-        return keys if fields is None or (keys is not None and keys < fields) else fields
-
-    # -- expiring hash fields ---------------------------------------------------------------------------------------
-
-    def with_expiring_fields(self) -> int:
-        """Return the number of hashes with expiring fields."""
-        return len(self._hashes)
-
-    def note_fields(self, key: bytes, fields: Hash) -> None:
-        """Register field deadlines of the hash at ``key``, after they were set or the hash was added."""
-        deadline = fields.next_deadline()
-        if fields.deadlines and deadline < self._hashes.get(key, NEVER):
-            self._field_deadlines.put(key, deadline)
-            self.changes.next_expiry = min(self.changes.next_expiry, deadline)
-
-    def _expire_fields(self, key: bytes, now: int, most: int) -> int:
-        """Check up to ``most`` deadlines of a hash's fields, the earliest first, and remove the fields that are due.
-
-        Registers the remaining deadlines, and returns the number of deadlines checked (at least 1 for a hash).
-        """
-        fields = self.peek(key)
-        self._hashes.pop(key, None)
-        if type(fields) is not Hash:
-            return 0
-        due, looked = fields.pop_due(now, most)
-        if due:
-            self.drop_fields(key, fields, due)
-        if fields:
-            self.note_fields(key, fields)
-        return max(looked, 1)
-
-    def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
-        """Remove due fields, and the hash if it is then empty; record the deletion for the log.
-
-        Does not count as a change.
-        """
-        for name in due:
-            fields.remove(name)
-        self.changes.expired_fields += len(due)
-        self.changes.record(self.index, [b"HDEL", key, *due])
-        self.touch(key, 0)
-        self.changes.notify("h", b"hexpired", key, self.index)
-        if not fields:
-            self._drop(key, 0)
-            # The hash is empty, but its tables of deadlines can still be large.
-            self.changes.discard_value(fields)
-            self.changes.notify("g", b"del", key, self.index)
+        """Return the earliest time at which a key may expire."""
+        return self._deadlines.next()
 
     # -- notifications --------------------------------------------------------------------------------------------
 

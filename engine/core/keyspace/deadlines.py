@@ -1,4 +1,4 @@
-"""Keys of a database, or fields of a hash, in the order of their deadlines.
+"""Keys of a database in the order of their deadlines.
 
 Every new deadline is pushed onto a heap. Replaced and removed deadlines stay in the heap as stale entries, and are
 skipped when they are due. If most of the heap is stale, a new heap is started. Each new deadline then moves a few
@@ -41,7 +41,7 @@ def _heap_of(by_key: dict[bytes, int]) -> Heap:
 
 
 class Deadlines:
-    """The deadlines of a database's keys or a hash's fields.
+    """The deadlines of a database's keys.
 
     ``by_key`` holds the current deadlines. The owner of ``by_key`` may remove keys from it directly.
     """
@@ -53,17 +53,6 @@ class Deadlines:
         self._heap: Heap = []
         self._former: Heap = []
 
-    @classmethod
-    def of(cls, by_key: dict[bytes, int]) -> Deadlines:
-        """Create an object for the deadlines that ``by_key`` already contains."""
-        made = cls(by_key)
-        made._heap = _heap_of(by_key)
-        return made
-
-    def __len__(self) -> int:
-        """Return the number of stored deadlines, including replaced and removed ones."""
-        return len(self._heap) + len(self._former)
-
     def put(self, key: bytes, deadline: int) -> None:
         """Set a key's deadline, in milliseconds since the epoch."""
         self._by_key[key] = deadline
@@ -72,24 +61,6 @@ class Deadlines:
             self._move()
         elif self._too_large():
             self._former, self._heap = self._heap, []
-
-    def put_all(self, keys: list[bytes], deadline: int) -> None:
-        """Set one deadline, in milliseconds since the epoch, for several distinct keys."""
-        heap = self._heap
-        if self._former:
-            for key in keys:
-                self.put(key, deadline)
-            return
-        self._by_key.update(dict.fromkeys(keys, deadline))
-        start = _start(deadline)
-        if len(keys) < len(heap):
-            for key in keys:
-                heapq.heappush(heap, start + key)
-        else:
-            heap += [start + key for key in keys]
-            heapq.heapify(heap)
-        if self._too_large():
-            self._former, self._heap = heap, []
 
     def _too_large(self) -> bool:
         return len(self._heap) > _SMALL + 2 * len(self._by_key)

@@ -1,21 +1,18 @@
 """Memory size of a value, for MEMORY USAGE: the sum of the sizes that the interpreter reports.
 
 A stream is measured in parts: frames (plain or packed), their index, marks of deleted entries, nodes, groups with their
-consumers and pending entries, and idempotent producers. Long values (hashes, sets, sorted sets, lists, and each part of
-a stream) are estimated from samples. Objects shared by several values (interned numbers, code) are not counted.
+consumers and pending entries, and idempotent producers. Long values (hashes, and each part of a stream) are estimated
+from samples. Objects shared by several values (interned numbers, code) are not counted.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import methodcaller
 from typing import Any, TypeVar
 
-from engine.core.keyspace.elements import Elements, in_parts
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.group import Group
@@ -30,9 +27,8 @@ _DICT_ENTRY = 36
 #: lists.
 _PER_KEY = _DICT_ENTRY + 32 + 3 * 8
 
-#: Bytes per member of a sorted set, besides the member: its score, and its positions in the order.
-_PER_SCORE = 24 + 8 + 8
-
+#: Maximum number of fields of a hash that are measured. Measuring them takes less than 10 ms.
+_FIELDS = 50_000
 #: Minimum number of sampled segments of a stream.
 _SEGMENTS = 200
 #: Minimum number of sampled groups of a stream, and of sampled idempotent IDs of a producer.
@@ -41,50 +37,25 @@ _GROUPS = 50
 _MEMBERS = 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]
-#: A value with elements: a hash, a set, a sorted set or a list.
-Collection = Elements[Any] | deque[bytes]
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
     """Return the size of a key and its value in bytes.
 
-    A long value is estimated from ``samples`` elements; all elements are measured if ``samples`` is 0.
+    A long value is estimated from ``samples`` elements. If ``samples`` is 0, all elements are measured, but not more
+    than ``_FIELDS`` of a hash.
     """
-    return _of_name(key, expires=expires) + of_value(value, samples)
-
-
-def _of_name(key: bytes, *, expires: bool) -> int:
-    return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0)
-
-
-def of_key_in_parts(key: bytes, value: Collection, *, expires: bool) -> Iterator[int]:
-    """Yield numbers whose sum is the result of ``of_key``, each from a few thousand elements."""
-    yield _of_name(key, expires=expires) + _of_tables(value)
-    yield from map(sum, in_parts(_sizes(value)))
+    return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 
 def of_value(value: Any, samples: int = 0) -> int:
     """Return the size of a value in bytes. ``samples``: see ``of_key``."""
     if isinstance(value, Stream):
         return of_stream(value, samples)
-    if isinstance(value, Elements | deque):
-        return _of_tables(value) + _sampled(_sizes(value), len(value), samples)
-    return _size_of(value)
-
-
-def _of_tables(value: Collection) -> int:
-    """Return the size of a value without its elements."""
-    of_deadlines = sum(map(_size_of, value.tables()[1:])) if isinstance(value, Hash) and value.deadlines else 0
-    return _size_of(value) + of_deadlines
-
-
-def _sizes(value: Collection) -> Iterator[int]:
-    """Yield the size of each element of a value."""
     if isinstance(value, Hash):
-        return (_size_of(field) + _size_of(word) for field, word in value.items())
-    if isinstance(value, SortedSet):
-        return (_PER_SCORE + _size_of(member) for member in value)
-    return map(_size_of, value)
+        sizes = (_size_of(field) + _size_of(word) for field, word in value.items())
+        return _size_of(value) + _sampled(sizes, len(value), min(samples or _FIELDS, _FIELDS))
+    return _size_of(value)
 
 
 def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:

@@ -1,176 +1,82 @@
-"""A hash: fields, values and field deadlines, and whether Redis would still store it as a listpack.
+"""A hash: a dictionary of fields and values, in the order of insertion.
 
-A field that is due stays in the hash until it is removed; ``LiveFields`` is a view without due fields.
+HSCAN walks a list of the names, from its end to its start; the cursor is the number of names still ahead. The list is
+created by the first HSCAN. New names are appended to it. It keeps removed names, which HSCAN skips, and is created
+again if it has grown to twice the size of the hash. Names only move towards the start then, because the dictionary has
+the same order. So a field that exists throughout an iteration is returned, possibly twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from engine.core.keyspace.deadlines import Deadlines
-from engine.core.keyspace.elements import Elements
-
-#: The directives that limit a small hash: its number of fields, and the length of its words.
-HASH_LIMITS = ("hash-max-listpack-entries", "hash-max-listpack-value")
-#: Later than any field deadline.
-_NEVER = 1 << 63
-#: Number of random draws that may hit a due field before the due fields are filtered out.
-_TRIES = 20
+#: Number of removed names that the list for HSCAN may have besides the size of the hash.
+_REMOVED = 64
 
 
-class Hash(Elements[bytes]):
-    """Fields and values. Set and remove fields only with ``put`` and ``remove``, never with ``[]``."""
+class Hash(dict[bytes, bytes]):
+    """Fields and values. Set fields only with ``put``, never with ``[]``."""
 
-    __slots__ = ("_by_time", "big", "deadlines")
+    __slots__ = ("_names",)
 
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]] | Mapping[bytes, bytes] = (), *, big: bool = False) -> None:
-        Elements.__init__(self, pairs)  # faster than super(), which matters for small values
-        #: Whether the hash has too many or too long fields for a listpack; a hash never becomes small again.
-        self.big = big
-        #: Deadlines of fields in milliseconds since the epoch; None if no field has ever had a deadline.
-        self.deadlines: dict[bytes, int] | None = None
-        self._by_time: Deadlines | None = None
+    def __init__(self, *args: object) -> None:
+        dict.__init__(self, *args)
+        #: The names for HSCAN, with some that have been removed; None before the first HSCAN.
+        self._names: list[bytes] | None = None
 
-    def put(self, field: bytes, value: bytes, limits: tuple[int, int]) -> bool:
-        """Set a field; return whether it is new. ``limits``: maximum fields and maximum word length of a small hash."""
-        if self.readings:
-            self._disturb()
+    def put(self, field: bytes, value: bytes) -> bool:
+        """Set a field; return whether it is new."""
         new = field not in self
         self[field] = value
         if new and self._names is not None:
-            self._names.add(field)
-        if not self.big and (len(self) > limits[0] or len(field) > limits[1] or len(value) > limits[1]):
-            self.big = True
+            self._names.append(field)
+            if self._is_stale():
+                self._names = None
         return new
 
-    def remove(self, name: bytes) -> bool:
-        """Remove a field; return whether it existed."""
-        if not super().remove(name):
-            return False
-        if self.deadlines:
-            self.deadlines.pop(name, None)
-        return True
+    def _is_stale(self) -> bool:
+        return self._names is None or len(self._names) > 2 * len(self) + _REMOVED
+
+    def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """Return the next cursor, which is 0 at the end, and the fields among the next ``count`` names.
+
+        Cursor 0 starts an iteration; any other number is valid, too.
+        """
+        if self._names is None or self._is_stale():
+            self._names = list(self)
+        names = self._names
+        end = min(cursor, len(names)) if cursor else len(names)
+        start = max(end - count, 0)
+        return start, [name for name in names[start:end] if name in self]
 
     def copy(self) -> Hash:
         """Return an independent copy with the same order."""
-        other = Hash(self, big=self.big)
-        if self.deadlines is not None:
-            other.set_deadlines(dict(self.deadlines))
-        return other
+        return Hash(self)
 
-    def tables(self) -> list[dict[bytes, Any] | list[Any]]:
+    def tables(self) -> tuple[Hash | list[bytes], ...]:
         """Return the internal tables, so that the caller can free them in pieces."""
-        tables = super().tables()
-        if self.deadlines is not None and self._by_time is not None:
-            tables += [self.deadlines, *self._by_time.tables()]
-        return tables
-
-    # -- expiring fields ----------------------------------------------------------------------------------------------
-
-    def set_deadline(self, field: bytes, deadline: int | None) -> None:
-        """Set or remove the deadline of an existing field (milliseconds since the epoch)."""
-        if deadline is None and not self.deadlines:
-            return
-        if self.readings:
-            self._disturb()
-        if self._by_time is None or self.deadlines is None:
-            self.set_deadlines({})
-            self.set_deadline(field, deadline)
-        elif deadline is None:
-            self.deadlines.pop(field, None)
-        else:
-            self._by_time.put(field, deadline)
-
-    def set_one_deadline(self, fields: list[bytes], deadline: int) -> None:
-        """Set one deadline (milliseconds since the epoch) for distinct existing fields."""
-        if self.readings:
-            self._disturb()
-        if self._by_time is None or self.deadlines is None:
-            self.set_deadlines(dict.fromkeys(fields, deadline))
-        else:
-            self._by_time.put_all(fields, deadline)
-
-    def set_deadlines(self, deadlines: dict[bytes, int]) -> None:
-        """Set the deadlines of existing fields; the hash takes over the dictionary."""
-        self.deadlines = deadlines
-        self._by_time = Deadlines.of(deadlines)
-
-    def next_deadline(self) -> int:
-        """Return a time before which no field expires."""
-        deadline = self._by_time.next() if self.deadlines and self._by_time is not None else None
-        return _NEVER if deadline is None else deadline
-
-    def is_due(self, field: bytes, now: int) -> bool:
-        """Return whether the field is due."""
-        return self.deadlines is not None and self.deadlines.get(field, _NEVER) <= now
-
-    def pop_due(self, now: int, most: int) -> tuple[list[bytes], int]:
-        """Check up to ``most`` deadlines, the earliest first; return the fields that are due, and the number checked.
-
-        The caller must remove the fields. The number includes deadlines that have been replaced.
-        """
-        if self._by_time is None:
-            return [], 0
-        before = len(self._by_time)
-        due = list(dict.fromkeys(self._by_time.pop_due(now, most)))
-        return due, before - len(self._by_time)
+        return (self, self._names) if self._names else (self,)
 
 
-class LiveFields:
-    """A view of the fields of a hash that are not due at a given time."""
+class HashImage:
+    """The fields and values of a hash at one moment.
 
-    __slots__ = ("_now", "fields")
+    It has two lists, because lists are copied in half of the time of a dictionary.
+    """
 
-    def __init__(self, fields: Hash, now: int) -> None:
-        self.fields = fields
-        self._now = now
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, fields: Hash) -> None:
+        self._names = list(fields)
+        self._values = list(fields.values())
 
     def __len__(self) -> int:
-        """Return the number of fields, including due ones, as Redis does."""
-        return len(self.fields)
-
-    def __contains__(self, name: bytes) -> bool:
-        return name in self.fields and not self.fields.is_due(name, self._now)
-
-    def __getitem__(self, name: bytes) -> bytes:
-        return self.fields[name]
-
-    def get(self, name: bytes, default: bytes | None = None) -> bytes | None:
-        """Return the value of a field; ``default`` if the field is missing or due."""
-        return self.fields[name] if name in self else default
+        return len(self._names)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the fields with their values."""
-        deadlines, now = self.fields.deadlines or {}, self._now
-        return (pair for pair in self.fields.items() if deadlines.get(pair[0], _NEVER) > now)
+        return zip(self._names, self._values, strict=True)
 
-    def __iter__(self) -> Iterator[bytes]:
-        return (name for name, _ in self.items())
-
-    def values(self) -> Iterator[bytes]:
-        """Yield the values of the fields."""
-        return (value for _, value in self.items())
-
-    def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw names as ``Elements.drawn`` does."""
-        for _ in range(_TRIES if count == 1 else 0):
-            name = self.fields.names.draw_one(pick)
-            if name in self:
-                return [name]
-        live = Elements[None](dict.fromkeys(self))
-        return live.drawn(count, pick) if live else []
-
-    def draws(self, count: int, pick: Callable[[int], int]) -> Iterator[bytes]:
-        """Yield names as ``Elements.draws`` does."""
-        live = Elements[None](dict.fromkeys(self))
-        return live.draws(count, pick) if live else iter(())
-
-
-#: A hash as seen by read-only commands.
-Fields = Hash | LiveFields
-
-
-def live(fields: Hash, now: int) -> Fields:
-    """Return the hash itself, or a view without due fields if a field may be due at ``now``."""
-    return fields if not fields.deadlines or fields.next_deadline() > now else LiveFields(fields, now)
+    def tables(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the internal tables, so that the caller can free them in pieces."""
+        return self._names, self._values

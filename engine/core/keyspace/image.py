@@ -1,11 +1,10 @@
 """An image of the keyspace at one moment, to be written to a file while commands continue.
 
 Mutable data is copied. Immutable data is shared: a sealed segment's frames and index, a block of pending entries, and a
-plain string cost one reference each. Keys are captured in steps, by walking each database's table of keys from its end
-to its start. Until the walk is complete, the databases are guarded: a key that the walk has not reached is captured
-before it changes. A large hash, set or sorted set is copied in parts (``engine.core.keyspace.frozen``). So starting an
-image takes almost no time, regardless of the number and size of the keys. When the image is complete, another thread
-can read it at any time.
+string cost one reference each. Keys are captured in steps, by walking each database's table of keys from its end to its
+start. Until the walk is complete, the databases are guarded: a key that the walk has not reached is captured before it
+changes. So starting an image takes almost no time, regardless of the number of keys. When the image is complete,
+another thread can read it at any time.
 
 When a key is removed, the last key of the table moves to its slot (``engine.core.keyspace.key_table``), where the walk
 may find that key. It must not be captured twice. If it was added after the start of the image, it must not be captured
@@ -14,14 +13,12 @@ at all. So it is recorded as done, like every key that was captured out of order
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.elements import Elements
-from engine.core.keyspace.frozen import AT_ONCE, LARGE, Freezing, empty_in_steps
+from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -34,8 +31,10 @@ _AT_ONCE = 2000
 _KEY_US = 0.2
 #: Approximate microseconds to copy the deadline of a key.
 _DEADLINE_US = 0.4
-#: Approximate microseconds to copy a part of a large value.
-_PART_WORK = AT_ONCE // 50
+#: Number of fields that can be copied in about a microsecond.
+_FIELDS_PER_US = 25
+#: Number of fields of a hash that are freed at once.
+_FREED = 5000
 #: Maximum number of keys that one call of ``_Walk.advance`` examines.
 _NAMES = 500
 
@@ -90,7 +89,15 @@ class Image:
         for database in self.databases:
             while database.parts:
                 for value in database.parts.pop()[1]:
-                    empty_in_steps(value)
+                    if isinstance(value, HashImage):
+                        _empty(value)
+
+
+def _empty(fields: HashImage) -> None:
+    """Empty the image of a hash in small steps, between which other threads can run."""
+    for table in fields.tables():
+        while table:
+            del table[-_FREED:]
 
 
 def capture(databases: Sequence[Database], config: Config, now: int) -> Image:
@@ -184,27 +191,22 @@ class _Walk:
         #: Number of leading keys that are still to be captured, except keys in ``_done``.
         self._left = len(self._table)
         self._done: set[bytes] = set()
-        #: Large values being copied.
-        self._freezing: dict[bytes, Freezing] = {}
         #: Tables that the database no longer uses, to be freed at the end of the walk.
         self.discarded: list[Any] = []
 
     def end(self) -> None:
         """Release the tables, so that references to this walk do not keep removed data alive."""
         self.discarded = []
-        self._freezing = {}
         self._table, self._expires = KeyTable(), {}
         self._left = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether all keys have been captured."""
-        return not self._left and not self._freezing
+        return not self._left
 
     def advance(self, most: float) -> float:
         """Capture keys for about ``most`` microseconds; return an estimate of the microseconds that were needed."""
-        if self._freezing:
-            return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
         names, values = self._table.names[begin : self._left], self._table.values[begin : self._left]
         work = _KEY_US * len(names)
@@ -215,37 +217,13 @@ class _Walk:
                 work += _KEY_US
                 if type(values[at]) is not bytes and names[at] not in self._done:
                     work += _work(values[at])
-                    values[at] = self._copied(names[at], values[at])
+                    values[at] = _copy(values[at], self._storage)
             del names[:at], values[:at]
             begin += at
         self._left = begin
         expiring = self.image.expiring
         self._add(names, values)
         return work + _DEADLINE_US * (self.image.expiring - expiring)
-
-    def _freeze(self, most: float) -> float:
-        """Continue copying large values for about ``most`` microseconds; return an estimate as ``advance`` does."""
-        work = 0.0
-        while self._freezing and work < most:
-            key = next(iter(self._freezing))
-            work += _PART_WORK
-            if self._freezing[key].step():
-                del self._freezing[key]
-        return work
-
-    def _copied(self, key: bytes, value: Any) -> Any:
-        """Return the image's copy of a value, which is complete at the end of the walk."""
-        if isinstance(value, Elements) and len(value) >= LARGE:
-            freezing = self._freezing[key] = Freezing(value)
-            return freezing.value
-        return _copy(value, self._storage)
-
-    def settle(self, key: bytes | None = None) -> None:
-        """Finish copying the large value at ``key``, or all large values if ``key`` is None, before their removal."""
-        for frozen_key in list(self._freezing) if key is None else [key]:
-            freezing = self._freezing.pop(frozen_key, None)
-            if freezing is not None:
-                freezing.disturb()
 
     def _add(self, names: list[bytes], values: list[Any]) -> None:
         expires, now, done = self._expires, self._now, self._done
@@ -264,7 +242,7 @@ class _Walk:
         if key in self._done or slot not in range(self._left):
             return
         value = self._table.values[slot]
-        self._add([key], [value if type(value) is bytes else self._copied(key, value)])
+        self._add([key], [_copy(value, self._storage)])
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
@@ -275,7 +253,6 @@ class _Walk:
                 self._done.add(self._table.names[-1])
             else:
                 self._left -= 1
-        self.settle(key)
 
 
 class _Guarded(Database):
@@ -318,7 +295,6 @@ class _Guarded(Database):
         walk = self._walk()
         if walk is not None:
             walk.keep(key)
-            walk.settle(key)
         super().set(key, value, keep_ttl, changes)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
@@ -334,8 +310,6 @@ class _Guarded(Database):
     def clear(self) -> int:
         walk, discarded = self._walk(), self.changes.discarded
         before = len(discarded)
-        if walk is not None:
-            walk.settle()
         count = super().clear()
         if walk is not None and isinstance(self.guard, ImageBuilder):
             self.guard.detach(self.index)
@@ -357,16 +331,11 @@ def _work(value: Any) -> int:
         return (
             7 + 2 * copied + len(pieces) // 20 + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
         )
-    if isinstance(value, Elements) and len(value) >= LARGE:
-        return 1
-    return 1 + len(value) // 50
+    return 1 + len(value) // _FIELDS_PER_US
 
 
 def _copy(value: Any, storage: Storage) -> Any:
+    """Return the image's copy of a value."""
     if isinstance(value, Stream):
         return value.copy(storage)
-    if isinstance(value, Elements):
-        return value.copy()
-    if isinstance(value, deque):
-        return deque(value)
-    return bytearray(value)
+    return HashImage(value) if isinstance(value, Hash) else value

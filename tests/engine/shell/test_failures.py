@@ -50,7 +50,7 @@ def contents(server: Running) -> dict[bytes, object]:
     with Connection(server) as client:
         keys = client.run("KEYS", "*")
         assert isinstance(keys, list)
-        reads = {b"string": ("GET",), b"list": ("LRANGE", 0, -1), b"stream": ("XRANGE", "-", "+")}
+        reads = {b"string": ("GET",), b"hash": ("HGETALL",), b"stream": ("XRANGE", "-", "+")}
         found = {}
         for key in sorted(keys):
             word, *more = reads[client.run("TYPE", key)]
@@ -73,7 +73,7 @@ def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
     """The client gets an error, the engine exits with status 70, and the log has the commands before the failure."""
     with engine(tmp_path, "--appendfsync", policy, faults={"mset": 4, "set": 1}) as server:
         with Connection(server) as client, Connection(server) as other:
-            assert other.run("RPUSH", "list", "a", "b") == 2
+            assert other.run("HSET", "hash", "a", "b") == 1
             client.socket.sendall(
                 b"".join(
                     hiredis.pack_command(words)
@@ -98,7 +98,7 @@ def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
     assert "(name and arguments of [4, 1, 1, 5, 1, 1, 1] bytes)" in report
     assert "MistakeError" in report
     with engine(tmp_path) as server:
-        assert contents(server) == {b"list": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}
+        assert contents(server) == {b"hash": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}
 
 
 def test_a_failing_read_does_not_stop_the_engine(tmp_path):
@@ -120,19 +120,21 @@ def test_a_failing_read_does_not_stop_the_engine(tmp_path):
 
 def test_a_woken_command_that_fails_stops_the_engine(tmp_path):
     """The blocked client gets an error, and the command that woke it is in the log."""
-    with engine(tmp_path, faults={"blmove": 1}) as server:
+    with engine(tmp_path, faults={"xreadgroup": 1}) as server:
         with Connection(server) as waiting, Connection(server) as pusher:
-            waiting.send("BLMOVE", "queue", "FAULT", "LEFT", "LEFT", 0)
+            assert pusher.run("XGROUP", "CREATE", "s", "FAULT", "$", "MKSTREAM") == b"OK"
+            assert pusher.run("XGROUP", "CREATECONSUMER", "s", "FAULT", "c") == 1
+            waiting.send("XREADGROUP", "GROUP", "FAULT", "c", "BLOCK", 0, "STREAMS", "s", ">")
             wait_for(
                 lambda: b"blocked_clients:1" in pusher.run("INFO", "clients"),  # type: ignore[operator]
                 "the client to wait",
             )
-            pusher.send("RPUSH", "queue", "a", "b")
+            pusher.send("XADD", "s", "1-1", "f", "v")
             assert [str(reply) for reply in end_of(waiting)] == ["ERR internal error"]
             end_of(pusher)
         assert server.process.wait(DEADLINE) == STATUS
     with engine(tmp_path) as server:
-        assert contents(server) == {b"queue": [b"a", b"b"]}
+        assert contents(server) == {b"s": [[b"1-1", [b"f", b"v"]]]}
 
 
 def test_an_unexpected_error_in_the_replay_stops_the_start(tmp_path):

@@ -1,4 +1,4 @@
-"""Sums of INCRBYFLOAT equal those of 80-bit floats on every machine."""
+"""Sums of HINCRBYFLOAT equal those of 80-bit floats on every machine."""
 
 from __future__ import annotations
 

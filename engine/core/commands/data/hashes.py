@@ -19,6 +19,8 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: HSCAN returns a hash with up to this many fields at once.
+_SCANNED_AT_ONCE = 128
 #: Maximum number of draws with repetition.
 _MOST_DRAWS = 1_000_000
 #: Number of words per page of a long reply. Collecting a page takes a few milliseconds.
@@ -43,9 +45,9 @@ def _put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> i
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
-    limits, new = ctx.hash_limits, 0
+    new = 0
     for at in range(0, len(pairs), 2):
-        new += fields.put(pairs[at], pairs[at + 1], limits)
+        new += fields.put(pairs[at], pairs[at + 1])
     ctx.db.changed(key, "h", event, len(pairs) // 2)
     if ctx.changes.recording:
         ctx.effect(b"HSET", key, *pairs)
@@ -158,7 +160,7 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     fields = hash_at(ctx, key)
     if fields is None:
         return 0
-    removed = [field for field in argv[2:] if fields.remove(field)]
+    removed = [field for field in argv[2:] if fields.pop(field, None) is not None]
     if removed:
         db.changed(key, "h", b"hdel", len(removed))
         ctx.effect(b"HDEL", key, *removed)
@@ -225,8 +227,8 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
             names = list(filter(matcher(pattern), names))
         return list(names) if without_values else [word for name in names for word in (name, fields[name])]
 
-    if fields.big:
-        return scan_reply(ctx, argv, cursor, count, fields.names.walk, found)
+    if len(fields) > _SCANNED_AT_ONCE:
+        return scan_reply(ctx, argv, cursor, count, fields.walk, found)
     return [b"0", found(list(fields))]
 
 

@@ -195,7 +195,7 @@ def _database(ctx: Context, word: bytes) -> Database:
 
 def copy_of(value: Value) -> Value:
     """Return an independent copy of a value."""
-    return value if type(value) is bytes else value.copy()
+    return value if isinstance(value, bytes) else value.copy()
 
 
 @key_command(

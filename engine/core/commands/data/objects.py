@@ -1,14 +1,11 @@
-"""OBJECT: a value's encoding as Redis would choose it, and the idle time and use frequency of its key."""
+"""OBJECT: a value's encoding, and the idle time and use frequency of its key."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.members import Form, Members
-from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import as_number
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.declare import container
@@ -20,9 +17,6 @@ if TYPE_CHECKING:
 
 #: Total size of a key and its string, in bytes, up to which Redis stores both in one allocation.
 _EMBEDDED_MAX = 41
-#: Maximum size of a list in one listpack, in bytes.
-_LISTPACK_BYTES = 8192
-_FORMS = {Form.NUMBERS: b"intset", Form.SMALL: b"listpack", Form.TABLE: b"hashtable"}
 
 object_subcommand = container(
     "object",
@@ -37,35 +31,17 @@ object_subcommand = container(
 
 
 def encoding(key: bytes, value: Value) -> bytes:
-    """Return the encoding that Redis would use for the value."""
+    """Return the encoding of a value: for a string, the one that Redis would choose."""
     if type(value) is bytes:
         if as_number(value) is not None:
             return b"int"
         return b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
-    if type(value) is bytearray:
-        return b"raw"
-    if type(value) is Hash:
-        small = b"listpack" if value.deadlines is None else b"listpackex"
-        return b"hashtable" if value.big else small
-    if type(value) is Members:
-        return _FORMS[value.form]
-    if type(value) is SortedSet:
-        return b"skiplist" if value.big else b"listpack"
-    if isinstance(value, deque):
-        return b"listpack" if _is_short(value) else b"quicklist"
-    return b"stream"
-
-
-def _is_short(items: deque[bytes]) -> bool:
-    """Return whether Redis would store the list in one listpack, with the default list-max-listpack-size."""
-    if len(items) > _LISTPACK_BYTES:
-        return False
-    return sum(map(len, items)) + 2 * len(items) <= _LISTPACK_BYTES
+    return b"hashtable" if type(value) is Hash else b"stream"
 
 
 @object_subcommand("encoding key", access="RO")
 def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the encoding of a value, as Redis would choose it."""
+    """Returns the encoding of a value."""
     value = ctx.db.peek(argv[2])
     return None if value is None else encoding(argv[2], value)
 

@@ -1,4 +1,4 @@
-"""SCAN, and the parsing and replies that it shares with HSCAN, SSCAN and ZSCAN."""
+"""SCAN, and the parsing and replies that it shares with HSCAN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
 
 def parse_cursor(word: bytes) -> int:
-    """Parse a cursor of SCAN or a variant: any 64-bit number.
+    """Parse a cursor of SCAN or HSCAN: any 64-bit number.
 
     A canonical negative number (``-1``) is refused. A non-canonical negative number (``-01``, or below the signed
     range) wraps around, as in Redis.
@@ -42,7 +42,7 @@ def parse_cursor(word: bytes) -> int:
 def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes | None, bool]:
     """Parse the options of a scan: (pattern, count, lower-case type or None, whether NOVALUES was given).
 
-    ``of_fields`` is False for SCAN, which has TYPE, and True for its variants, which have NOVALUES.
+    ``of_fields`` is False for SCAN, which has TYPE, and True for HSCAN, which has NOVALUES.
     """
     pattern, count, kind, names_only = b"*", 10, None, False
     while len(args):
@@ -73,7 +73,7 @@ def scan_reply(
 ) -> Reply:
     """Return a scan's reply (next cursor, results of ``found`` for the names), in steps if there are many names.
 
-    ``walk`` is a method like ``Names.walk``. Between the steps, names may change as between the calls of an iteration.
+    ``walk`` is a method like ``Hash.walk``. Between the steps, names may change as between the calls of an iteration.
     """
     following, names = walk(cursor, min(count, _NAMES_PER_STEP))
     if not following or count <= _NAMES_PER_STEP:

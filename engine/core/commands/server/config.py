@@ -49,7 +49,7 @@ def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
 def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
     """Resets INFO's counters, except those of refused access."""
     ctx.telemetry.reset()
-    ctx.changes.expired_keys = ctx.changes.expired_fields = 0
+    ctx.changes.expired_keys = 0
     for db in ctx.databases:
         db.hits = db.misses = 0
     ctx.host.reset_statistics()

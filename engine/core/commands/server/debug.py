@@ -6,7 +6,6 @@ same error.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,6 @@ from engine.core.commands.families import server_command
 from engine.core.formats import export
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
-from engine.core.keyspace.members import Form, Members
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Push, Reply, Set, Simple, Verbatim
 from engine.core.table.declare import summary_of
@@ -180,19 +178,10 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """Return a digest of a key's visible state, regardless of the changes that led to this state.
-
-    As in Redis, the digest depends on which fields of a hash have deadlines, but not on the times.
-    """
+    """Return a digest of a key's visible state, regardless of the changes that led to this state."""
     hashed = sha1(usedforsecurity=False)
     if isinstance(value, Hash):
-        for field in sorted(value.deadlines or ()):
-            hashed.update(b"expires %d %b" % (len(field), field))
-        value = Hash(sorted(value.items()), big=value.big)
-    elif isinstance(value, Members):
-        value = Members(sorted(value), Form.TABLE)
-    elif isinstance(value, deque):
-        value = deque(value)
+        value = Hash(sorted(value.items()))
     config = ctx.config
     defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
     alone = DatabaseImage(0)

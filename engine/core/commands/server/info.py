@@ -163,7 +163,6 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("instantaneous_output_kbps", f"{facts.kbps_out:.2f}"),
         ("rejected_connections", facts.rejected),
         *ctx.replication.statistics().items(),
-        ("expired_subkeys", ctx.changes.expired_fields),
         ("expired_keys", ctx.changes.expired_keys),
         ("evicted_keys", 0),
         ("evicted_clients", facts.evicted),
@@ -235,11 +234,7 @@ def _errorstats(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 def _keyspace(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
-    return [
-        (f"db{db.index}", f"keys={len(db)},expires={db.expiring()},avg_ttl=0,subexpiry={db.with_expiring_fields()}")
-        for db in ctx.databases
-        if len(db)
-    ]
+    return [(f"db{db.index}", f"keys={len(db)},expires={db.expiring()},avg_ttl=0") for db in ctx.databases if len(db)]
 
 
 def _nothing(ctx: Context, facts: ProcessFacts) -> _Lines:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from engine.core.clients.description import memory_of
 from engine.core.keyspace import footprint
-from engine.core.keyspace.elements import Elements, gathered_parts
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
 
 #: Default number of sampled elements.
 _SAMPLES = 5
-#: If all elements are measured, more than this number are measured in steps.
-_MANY = 5000
 
 memory_subcommand = container("memory", "Commands that inspect memory.", group="server", since="4.0.0")
 
@@ -31,7 +26,7 @@ memory_subcommand = container("memory", "Commands that inspect memory.", group="
     "readonly",
     keys=SUB_KEY,
     access="RO",
-    complexity="O(samples); with SAMPLES 0, O(elements), or for streams O(segments + blocks of pending entries)",
+    complexity="O(samples); with SAMPLES 0, O(fields), or for streams O(segments + blocks of pending entries)",
 )
 def usage(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the size of a key and its value in bytes; large values are sampled."""
@@ -46,14 +41,7 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.peek(key)
     if value is None:
         return None
-    expires = ctx.db.deadline(key) is not None
-    if samples or not isinstance(value, Elements | deque) or len(value) <= _MANY:
-        return footprint.of_key(key, value, expires=expires, samples=samples)
-
-    def work() -> Generator[None, None, Reply]:
-        return sum((yield from gathered_parts(footprint.of_key_in_parts(key, value, expires=expires))))
-
-    return ctx.in_steps(argv, work())
+    return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
 
 
 @memory_subcommand("stats", complexity="O(connections)")

@@ -66,8 +66,6 @@ class Makers:
     new_stream: Callable[[], Stream]
     #: Returns stream-idmp-duration and stream-idmp-maxsize.
     idmp_defaults: Callable[[], tuple[int, int]]
-    #: Returns the maximum number of fields and the maximum length of a word of a small hash.
-    hash_limits: Callable[[], tuple[int, int]]
 
 
 def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
@@ -76,7 +74,6 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
     return Makers(
         new_stream,
         lambda: (integer("stream-idmp-duration"), integer("stream-idmp-maxsize")),
-        lambda: (integer("hash-max-listpack-entries"), integer("hash-max-listpack-value")),
     )
 
 
@@ -102,19 +99,19 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     words = yield from _HASHES[kind](reader)
     if words is None:
         return Unsupported(FIELD_EXPIRY)
-    return (yield from _hash_of(words, makers))
+    return (yield from _hash_of(words))
 
 
 # -- hashes -----------------------------------------------------------------------------------------------------------
 
 
-def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
-    fields, limits = Hash(), makers.hash_limits()
+def _hash_of(words: list[bytes]) -> Steps[Hash]:
+    fields = Hash()
     if not words or len(words) % 2:
         raise BadFormatError("a value without elements" if not words else "")
     for part in _consumed(words):
         for at in range(0, len(part), 2):
-            if not fields.put(part[at], part[at + 1], limits):
+            if not fields.put(part[at], part[at + 1]):
                 raise BadFormatError
         yield False
     return fields

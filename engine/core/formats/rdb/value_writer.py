@@ -9,7 +9,7 @@ from typing import Any
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.formats.rdb.value_forms import ELEMENTS, HASH, STRING, forms_version
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.streams.stream import Stream
 
 #: The RDB version of strings and hashes in DUMP's encoding, which every server since Redis 7.0 reads.
@@ -36,12 +36,12 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     if isinstance(value, Stream):
         form = min(forms.newest_form(forms_version(version)), stream_writer.form_of(value))
         return form, stream_writer.encode(value, form)
-    if isinstance(value, Hash):
+    if isinstance(value, Hash | HashImage):
         return HASH, _pairs(value)
-    return STRING, iter((string(bytes(value)),))
+    return STRING, iter((string(value),))
 
 
-def _pairs(fields: Hash) -> Iterator[bytes]:
+def _pairs(fields: Hash | HashImage) -> Iterator[bytes]:
     parts = [length(len(fields))]
     size = 0
     for field, value in fields.items():

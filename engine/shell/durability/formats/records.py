@@ -5,7 +5,7 @@
 A deadline is in milliseconds since the epoch; -1 means none. Types and their values:
 
 * ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
-* ``h`` hash: whether it is too big for a listpack, [field, value, ...].
+* ``h`` hash: 1, [field, value, ...].
 * ``x`` stream: see `engine.shell.durability.formats.stream_records`.
 
 IDs are text (``ms-seq``). Tables and arrays are bulk strings of native numbers, or the number of the binary part that
@@ -33,7 +33,7 @@ from engine.core.formats.unsupported_types import (
     shown_library,
 )
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
@@ -117,9 +117,9 @@ def decode(
 def _value(value: Any, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     if isinstance(value, Stream):
         return [b"x", *stream_records.encode(value, put, named, pause)]
-    if isinstance(value, Hash):
-        return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
-    return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
+    if isinstance(value, Hash | HashImage):
+        return [b"h", 1, [word for pair in value.items() for word in pair]]
+    return [b"s", value]
 
 
 def _restore(
@@ -130,9 +130,9 @@ def _restore(
     if kind == b"x":
         value = stream_records.decode(rest, parts, core.streams.storage, pause, segments)
     elif kind == b"h":
-        value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
+        value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True))
     elif kind in (b"s", b"S"):
-        value = bytearray(rest[0]) if kind == b"S" else rest[0]
+        value = rest[0]
     else:
         raise ValueError(kind)
     db = core.databases[index]

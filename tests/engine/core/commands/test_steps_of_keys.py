@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from engine.core.commands.data import dump, hashes, keys, many_words, scan
-from engine.core.commands.server import memory
 from engine.core.formats.rdb import value_writer
 from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes
@@ -77,18 +76,15 @@ def test_the_checksum_of_a_long_element_runs_in_steps(small_payloads, command, k
 def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that a few fields, keys and elements run in small steps."""
     limits: Limits = [
-        (hashes, {"_PAGE": 6}),
+        (hashes, {"_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (scan, {"_NAMES_PER_STEP": 6}),
-        (memory, {"_MANY": 20}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
-        (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
+        (value_writer, {"ELEMENTS": 4, "_PIECE_BYTES": 30}),
     ]
     lower(monkeypatch, limits)
 
 
-#: A hash that has ever had a long value is scanned in the order of Redis's large hashes.
-GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
 _FIELDS = " ".join(f"field-{number}" for number in range(60))
 SLOW_READS = [
     "HGETALL h",
@@ -97,7 +93,6 @@ SLOW_READS = [
     "DUMP h",
     f"HMGET h {_FIELDS}",
     "HRANDFIELD h 90 WITHVALUES",
-    "MEMORY USAGE h SAMPLES 0",
 ]
 #: Commands of another client while a hash of 50 fields is read.
 DISTURBANCES = [
@@ -118,8 +113,6 @@ def test_a_long_hash_is_read_as_it_was_at_the_start(monkeypatch, small_hashes, c
     """While a hash is read in steps, other clients' changes wait, so that the reply does not show them."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     side, twin = Side(), Side()
-    for some in (side, twin):
-        some.run(GROW)
     expected = encoded(twin.run(command))
     side.core.allow_steps()
     steps = side.run(command)
@@ -138,7 +131,6 @@ def test_random_fields_are_drawn_in_steps(small_hashes, count):
     """HRANDFIELD of many draws fields of one moment, distinct ones for a positive count, whatever others draw."""
     side = Side()
     side.core.changes.pick = Random(7).randrange
-    side.run(GROW)
     # With the index of names that HSCAN makes, the positions of these names are filled by draws.
     side.run("HSET h " + " ".join(f"field-{number} {number}" for number in range(50, 100)))
     side.run("HSCAN h 0; HDEL h " + " ".join(f"field-{number}" for number in range(20, 30)))
@@ -208,7 +200,6 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
 def test_many_names_are_matched_in_steps(small_hashes, command, found):
     """KEYS, SCAN and HSCAN match some names in each step; keys deleted meanwhile cause no error."""
     side = Side()
-    side.run(GROW)
     side.core.allow_steps()
     steps = side.run(command)
     assert type(steps) is Steps

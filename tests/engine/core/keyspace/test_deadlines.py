@@ -11,7 +11,6 @@ from engine.core.keyspace import changes as changes_module
 from engine.core.keyspace import deadlines as deadlines_module
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
-from tests.harness.replay import NOW_US, check_replay, new_core
 
 KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
 
@@ -63,12 +62,12 @@ def test_changed_deadlines_do_not_pile_up():
 
 def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
     """The heap of deadlines contains only objects that the garbage collector does not have to visit."""
-    deadlines = Deadlines.of({b"a": 1, b"b": 2})
-    deadlines.put(b"c", -3)
-    deadlines.put_all([b"d", b"e"], 4)
+    deadlines = Deadlines({})
+    for key, deadline in {b"a": 1, b"b": 2, b"c": -3}.items():
+        deadlines.put(key, deadline)
     assert deadlines.next() == -3
     heap, _ = deadlines.tables()
-    assert (len(heap), any(map(gc.is_tracked, heap))) == (5, False)
+    assert (len(heap), any(map(gc.is_tracked, heap))) == (3, False)
 
 
 def test_large_tables_are_freed_in_steps():
@@ -86,69 +85,3 @@ def test_large_tables_are_freed_in_steps():
     assert (others, len(large)) == ([], changes_module._LARGE - 5)
     assert not changes.free(changes_module._LARGE)
     assert not changes.discarded
-
-
-def test_many_fields_expire_in_steps() -> None:
-    """However many hash fields are due, each call removes the requested number, and all are logged."""
-    core = new_core()
-    session = core.open_session(NOW_US)
-    names = [b"f%d" % number for number in range(1000)]
-    for key in (b"a", b"b"):
-        core.execute(session, [b"HSET", key, *(word for name in names for word in (name, b"v"))], NOW_US)
-        core.execute(session, [b"HPEXPIRE", key, b"10", b"FIELDS", b"990", *names[:990]], NOW_US)
-    core.execute(session, b"HSET late f v".split(), NOW_US)
-    core.execute(session, b"HPEXPIRE late 20 FIELDS 1 f".split(), NOW_US)
-    assert core.changes.next_expiry == NOW_US // 1000 + 10
-    later = NOW_US + 10_000
-    counts = []
-    while core.changes.next_expiry <= later // 1000:
-        counts.append(core.expire_due(later, 100))
-    assert (max(counts), sum(counts) >= 1980, len(counts) < 25) == (100, True, True)
-    assert [len(core.databases[0].get(key)) for key in (b"a", b"b", b"late")] == [10, 10, 1]
-    assert core.databases[0].with_expiring_fields() == 1
-    core.expire_due(NOW_US + 20_000)
-    assert b"late" not in core.databases[0]
-    check_replay(core, NOW_US + 20_000)
-
-
-def test_replaced_deadlines_of_fields_are_skipped_in_steps() -> None:
-    """A hash whose fields all got another deadline does not delay other hashes when the old deadlines are reached."""
-    core = new_core()
-    session = core.open_session(NOW_US)
-    names = [b"f%d" % number for number in range(1000)]
-    core.execute(session, [b"HSET", b"a", *(word for name in names for word in (name, b"v"))], NOW_US)
-    for milliseconds in (b"10", b"9000"):
-        core.execute(session, [b"HPEXPIRE", b"a", milliseconds, b"FIELDS", b"1000", *names], NOW_US)
-    fields = core.databases[0].peek(b"a")
-    for _ in range(10):
-        before = sum(map(len, fields.tables()))
-        assert core.expire_due(NOW_US + 10_000, 100) == 100
-        assert sum(map(len, fields.tables())) == before - 100
-    assert core.expire_due(NOW_US + 10_000, 100) <= 1
-    assert core.changes.next_expiry == NOW_US // 1000 + 9000
-    assert len(fields) == 1000
-
-
-def test_many_keys_get_one_deadline() -> None:
-    """Setting one deadline for many keys at once equals setting it one by one, for any earlier deadlines."""
-    for before in (0, 10, 300, 3000):
-        keys = [b"%d" % number for number in range(200)]
-        taken = []
-        for at_once in (True, False):
-            by_key: dict[bytes, int] = {}
-            deadlines = Deadlines(by_key)
-            for number in range(before):
-                deadlines.put(b"%d" % (number % 400), number)
-            if at_once:
-                deadlines.put_all(keys, 250)
-            else:
-                for key in keys:
-                    deadlines.put(key, 250)
-            for now in (100, 250, 5000):
-                due = deadlines.due(now)
-                assert due == set(deadlines.pop_due(now, 10_000))
-                for key in due:
-                    del by_key[key]
-                taken.append(due)
-            assert (by_key, deadlines.next()) == ({}, None)
-        assert taken[:3] == taken[3:]

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.core.commands.data import hashes
 from engine.core.keyspace import changes
-from engine.core.keyspace.elements import Names
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.harness.replay import NOW_US, new_core
@@ -32,7 +33,22 @@ class Keys(KeyTable):
         super().add(name, name + b"!", int(name[1:]))
 
 
-@pytest.mark.parametrize("kind", [Keys, Names])
+class Fields(Hash):
+    """A hash whose values are derived from the fields."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        super().__init__()
+        for name in names:
+            self.add(name)
+
+    def add(self, name: bytes) -> None:
+        self.put(name, name + b"!")
+
+    def remove(self, name: bytes) -> None:
+        del self[name]
+
+
+@pytest.mark.parametrize("kind", [Keys, Fields])
 @given(
     start=st.sets(NAMES),
     changes=st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)),
@@ -57,7 +73,7 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
                 present.discard(name)
                 steady.discard(name)
     assert steady <= met
-    names = slots.drawn(len(present), lambda _: 0) if kind is Names else slots.names
+    names = list(slots) if kind is Fields else slots.names
     assert sorted(names) == sorted(present)
     if kind is Keys:
         assert [slots.value(name) for name in names] == [name + b"!" for name in names]
@@ -65,43 +81,45 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
         assert slots.value(b"n99") is None
 
 
-@given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
-def test_only_existing_names_are_drawn(start, changes, count, random):
-    """Draws return existing names, and distinct ones for a positive count, whatever names were added and removed."""
-    names, present = Names(sorted(start)), set(start)
-    for comes, name in changes:
-        if comes and name not in present:
-            names.add(name)
-            present.add(name)
-        elif not comes and name in present:
-            names.remove(name)
-            present.discard(name)
-    if present:
-        some = min(count, len(present))
-        drawn = names.drawn(some, random.randrange)
-        assert len(set(drawn)) == some
-        assert present.issuperset(drawn)
-        assert present.issuperset(names.drawn(-count, random.randrange))
-
-
-def test_every_name_is_drawn_equally_often():
-    """After all but ten of a thousand names are removed, each of the ten is drawn equally often."""
-    names, draw = Names(b"%d" % number for number in range(1000)), Random(1)
-    for number in range(1000):
-        if number % 100:
-            names.remove(b"%d" % number)
-    assert len(names.tables()[0]) < 250
-    found = Counter(names.drawn(-1000, draw.randrange)) + Counter(
-        names.drawn(1, draw.randrange)[0] for _ in range(1000)
-    )
+def test_every_field_is_drawn_equally_often():
+    """HRANDFIELD draws each of ten remaining fields equally often, alone, with and without repetitions."""
+    core = new_core(pick=Random(1).randrange)
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"HSET", b"h", *(b"%d" % number for number in range(1000))], NOW_US)
+    core.execute(session, [b"HDEL", b"h", *(b"%d" % number for number in range(1000) if number % 100)], NOW_US)
+    found = Counter(core.execute(session, [b"HRANDFIELD", b"h", b"-1000"], NOW_US))
+    for _ in range(500):
+        found[core.execute(session, [b"HRANDFIELD", b"h"], NOW_US)] += 1
+        found.update(core.execute(session, [b"HRANDFIELD", b"h", b"1"], NOW_US))
     assert len(found) == 10
     assert 140 < min(found.values()) <= max(found.values()) < 260
 
 
+@given(st.sets(NAMES, min_size=1), st.integers(1, 50), st.randoms())
+def test_only_existing_fields_are_drawn(names, count, random):
+    """HRANDFIELD returns existing fields, and distinct ones for a positive count."""
+    core = new_core(pick=random.randrange)
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"HSET", b"h", *(word for name in names for word in (name, b"v"))], NOW_US)
+    drawn = core.execute(session, [b"HRANDFIELD", b"h", b"%d" % count], NOW_US)
+    assert len(set(drawn)) == len(drawn) == min(count, len(names))
+    assert names.issuperset(drawn)
+    repeated = core.execute(session, [b"HRANDFIELD", b"h", b"-%d" % count], NOW_US)
+    assert len(repeated) == count
+    assert names.issuperset(repeated)
+
+
+@pytest.fixture
+def small_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scan hashes of any size in steps."""
+    monkeypatch.setattr(hashes, "_SCANNED_AT_ONCE", 0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from([b"SET", b"DEL", b"HSET", b"HDEL"]), NAMES), max_size=120), st.integers(1, 5))
-def test_scan_and_hscan_return_everything_that_stays(changes, count):
+def test_scan_and_hscan_return_everything_that_stays(small_scans, changes, count):
     """SCAN and HSCAN return the keys and fields that stay, while others come and go between their steps."""
-    core = new_core(hash_max_listpack_entries="0")
+    core = new_core()
     session = core.open_session(NOW_US)
 
     def run(*words: bytes):
@@ -147,18 +165,13 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
 
 
 @pytest.mark.parametrize(
-    "fill", ["RPUSH k 1 2 3 4 5 6 7 8 9", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "ZADD k 1 a 2 b 3 c 4 d 5 e 6 f 7 g"]
-)
-@pytest.mark.parametrize(
     "end", ["DEL k", "UNLINK k", "SET k string", "RENAME other k", "PEXPIRE k 0", "GET k", "MOVE k 1"]
 )
-def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, fill, end):
-    """A long list or hash that is deleted, replaced or expired is freed some elements at a time; a moved
-    one is kept.
-    """
+def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, end):
+    """A long hash that is deleted, replaced or expired is freed some fields at a time; a moved one is kept."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     session = core.open_session(NOW_US)
-    for command in ("SET other value", fill, "PEXPIRE k 10"):
+    for command in ("SET other value", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "PEXPIRE k 10"):
         core.execute(session, command.encode().split(), NOW_US)
     value = core.databases[0].peek(b"k")
     size = len(value)
@@ -175,11 +188,11 @@ def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, oth
     """After FLUSHALL each call of free() frees a limited number of elements, with and without many small values."""
     monkeypatch.setattr(changes, "_LARGE", 20)
     session = core.open_session(NOW_US)
-    core.execute(session, [b"RPUSH", b"list", *[b"x"] * 100], NOW_US)
-    core.execute(session, [b"HSET", b"hash", *(b"%d" % number for number in range(200))], NOW_US)
+    for key in (b"a", b"b"):
+        core.execute(session, [b"HSET", key, *(b"%d" % number for number in range(200))], NOW_US)
     for number in range(others):
         core.execute(session, [b"SET", b"key:%d" % number, b"v"], NOW_US)
-    values = [core.databases[0].peek(b"list"), core.databases[0].peek(b"hash")]
+    values = [core.databases[0].peek(b"a"), core.databases[0].peek(b"b")]
     core.execute(session, [b"FLUSHALL"], NOW_US)
     left = sum(map(len, values))
     assert left == 200
@@ -242,11 +255,11 @@ def test_swapped_databases_notify_waiters_and_watchers(core):
     waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
     core.execute(other, [b"SET", b"k", b"0"], NOW_US)
     other.db = 1
-    core.execute(other, [b"RPUSH", b"list", b"x"], NOW_US)
+    core.execute(other, b"XADD s 1-1 f v".split(), NOW_US)
     core.execute(watching, [b"WATCH", b"k"], NOW_US)
-    assert core.execute(waiting, [b"BLPOP", b"list", b"0"], NOW_US) is BLOCKED
+    assert core.execute(waiting, b"XREAD BLOCK 0 STREAMS s 0".split(), NOW_US) is BLOCKED
     assert core.execute(other, [b"SWAPDB", b"0", b"1"], NOW_US) == OK
-    assert core.outbox == [(waiting, [b"list", b"x"])]
+    assert [session for session, _ in core.outbox] == [waiting]
     core.execute(watching, [b"MULTI"], NOW_US)
     assert core.execute(watching, [b"EXEC"], NOW_US) is NIL_ARRAY
 

@@ -39,8 +39,8 @@ LEAVES: dict[str, bytes] = {
     "a command that is not complete": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000000\r\n" + bytes(MB),
     "a transaction": b"MULTI\r\nSET k v\r\nXADD s * f v\r\n",
     "watched keys": b"SET k v\r\nWATCH k\r\n",
-    "a wait": b"BLPOP k 100\r\n",
-    "a wait with bytes behind it": b"BLPOP k 0\r\n" + b"PING\r\n" * 10_000,
+    "a wait": b"XREAD BLOCK 100000 STREAMS s $\r\n",
+    "a wait with bytes behind it": b"XREAD BLOCK 0 STREAMS s $\r\n" + b"PING\r\n" * 10_000,
     "a subscription": b"SUBSCRIBE channel\r\n",
     "a monitor": b"MONITOR\r\n",
     "a protocol error": b"*1\r\n:1\r\n",
@@ -111,11 +111,12 @@ def test_replies_are_not_made_before_they_are_read(policy):
     """Sixteen pipelined reads of ten megabytes each, whose replies are not read, take the memory of a few replies."""
     flags = () if policy == "no" else ("--appendonly", "yes", "--appendfsync", "always")
     with servers.engine(*flags) as server, Client(server) as client:
-        for _ in range(10):
-            client.run("RPUSH", "list", *["x" * 1000] * 1000)
+        for number in range(10):
+            fields = [f"{number}-{field}" for field in range(1000)]
+            client.run("HSET", "hash", *(word for field in fields for word in (field, "x" * 1000)))
         before = resident(server, "VmHWM")
         # With an fsync per iteration, everything after the first change of an iteration waits for the fsync.
-        words = [("SET", "k", "v"), *[("LRANGE", "list", 0, -1)] * 16, ("PING",)]
+        words = [("SET", "k", "v"), *[("HVALS", "hash")] * 16, ("PING",)]
         client.socket.sendall(b"".join(map(hiredis.pack_command, words)))
         with Client(server) as other:
             assert other.run("PING") == b"PONG"
@@ -131,7 +132,7 @@ def test_replies_are_not_made_before_they_are_read(policy):
 def test_a_reply_above_the_hard_limit_disconnects_its_client():
     """GET of a value longer than client-output-buffer-limit disconnects the client, as in Redis.
 
-    LRANGE of a longer list does not disconnect a client of the engine, which makes the reply in pieces.
+    HVALS of a longer hash does not disconnect a client of the engine, which makes the reply in pieces.
     """
     for server_of in (servers.engine, servers.redis):
         with (
@@ -139,11 +140,13 @@ def test_a_reply_above_the_hard_limit_disconnects_its_client():
             Client(server) as client,
             Client(server) as other,
         ):
-            for _ in range(40):
-                client.run("RPUSH", "list", *["x" * 100] * 1000)
-            assert len(client.run("LRANGE", "list", 0, 9999)) == 10_000
+            for number in range(40):
+                fields = [f"{number}-{field}" for field in range(1000)]
+                for key in ("short", "long") if number < 10 else ("long",):
+                    client.run("HSET", key, *(word for field in fields for word in (field, "x" * 100)))
+            assert len(client.run("HVALS", "short")) == 10_000
             if server_of is servers.engine:
-                assert len(client.run("LRANGE", "list", 0, -1)) == 40_000
+                assert len(client.run("HVALS", "long")) == 40_000
             client.run("SET", "value", "x" * 4_000_000)
             client.send("GET", "value")
             with pytest.raises(ConnectionError):

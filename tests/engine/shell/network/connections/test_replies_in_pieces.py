@@ -12,18 +12,18 @@ from tests.engine.shell.network.without_sockets import Shell
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Return a shell with a list of 50 elements; replies of more than ten elements have pages of five."""
+    """Return a shell with 50 strings; replies of more than ten elements have pages of five."""
     monkeypatch.setattr(replies, "_SHORT", 10)
     monkeypatch.setattr(replies, "_WORDS", 5)
     shell = Shell()
     connection, transport = shell.client()
-    connection.data_received(b"RPUSH l " + b" ".join(b"%d" % number for number in range(50)) + b"\r\n")
-    assert transport.taken() == b":50\r\n"
+    connection.data_received(b"MSET " + b" ".join(b"k%d %d" % (number, number) for number in range(50)) + b"\r\n")
+    assert transport.taken() == b"+OK\r\n"
     return shell
 
 
 WHOLE = b"*50\r\n" + b"".join(b"$%d\r\n%d\r\n" % (len(b"%d" % number), number) for number in range(50))
-LRANGE = b"LRANGE l 0 -1\r\n"
+MGET = b"MGET " + b" ".join(b"k%d" % number for number in range(50)) + b"\r\n"
 
 
 def rest(shell: Shell) -> None:
@@ -38,7 +38,7 @@ def test_other_clients_are_served_between_two_pieces(shell):
     """Each iteration sends one piece of a long reply, and another client is served in between."""
     first, reader = shell.client()
     second, other = shell.client()
-    first.data_received(LRANGE)
+    first.data_received(MGET)
     received = [reader.taken()]
     while first.pieces is not None:
         assert received[-1].count(b"$") <= 5
@@ -56,12 +56,12 @@ def test_the_next_commands_wait_for_the_last_piece(shell):
     """
     first, reader = shell.client()
     second, _ = shell.client()
-    first.data_received(b"PING one\r\n" + LRANGE + b"LLEN l\r\n")
-    first.data_received(LRANGE + b"PING two\r\n")
-    second.data_received(b"RPUSH l more\r\n")
+    first.data_received(b"PING one\r\n" + MGET + b"STRLEN k49\r\n")
+    first.data_received(MGET + b"PING two\r\n")
+    second.data_received(b"SET k49 more\r\n")
     rest(shell)
-    later = WHOLE.replace(b"*50", b"*51") + b"$4\r\nmore\r\n"
-    assert reader.taken() == b"$3\r\none\r\n" + WHOLE + b":51\r\n" + later + b"$3\r\ntwo\r\n"
+    later = WHOLE.removesuffix(b"$2\r\n49\r\n") + b"$4\r\nmore\r\n"
+    assert reader.taken() == b"$3\r\none\r\n" + WHOLE + b":4\r\n" + later + b"$3\r\ntwo\r\n"
 
 
 def test_messages_follow_the_last_piece(shell):
@@ -70,7 +70,7 @@ def test_messages_follow_the_last_piece(shell):
     second, _ = shell.client()
     first.data_received(b"HELLO 3\r\nSUBSCRIBE news\r\n")
     reader.taken()
-    first.data_received(LRANGE)
+    first.data_received(MGET)
     second.data_received(b"PUBLISH news hello\r\n")
     rest(shell)
     assert reader.taken() == WHOLE + b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n"
@@ -79,7 +79,7 @@ def test_messages_follow_the_last_piece(shell):
 def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
     """While a client has many unread bytes, no piece is made for it; the next pieces follow when it has read them."""
     first, reader = shell.client()
-    first.data_received(LRANGE)
+    first.data_received(MGET)
     first.pause_writing()
     rest(shell)
     begun = reader.taken()
@@ -95,7 +95,7 @@ def test_a_closing_connection_closes_after_the_last_piece(shell):
     first, reader = shell.client()
     first.data_received(b"CLIENT ID\r\n")
     number = reader.taken()[1:-2]
-    first.data_received(b"MULTI\r\n" + LRANGE + b"CLIENT KILL ID " + number + b" SKIPME no\r\nEXEC\r\nPING\r\n")
+    first.data_received(b"MULTI\r\n" + MGET + b"CLIENT KILL ID " + number + b" SKIPME no\r\nEXEC\r\nPING\r\n")
     rest(shell)
     assert reader.taken().endswith(b"*2\r\n" + WHOLE + b":1\r\n")
     assert reader.ended == "closed"
@@ -104,7 +104,7 @@ def test_a_closing_connection_closes_after_the_last_piece(shell):
 def test_a_disconnected_client_leaves_nothing(shell):
     """The rest of a reply is dropped with its connection."""
     first, _ = shell.client()
-    first.data_received(LRANGE)
+    first.data_received(MGET)
     first.connection_lost(None)
     rest(shell)
     assert first.pieces is None
@@ -117,8 +117,8 @@ def test_an_unfinished_reply_closes_the_connection(shell, monkeypatch):
     def pages(items: list[Any]) -> replies.Pages:
         return replies.Pages(list, len(items), iter([items[:3], [object()]]))
 
-    monkeypatch.setattr("engine.core.commands.data.list_elements.paged", pages)
-    first.data_received(LRANGE + b"PING\r\n")
+    monkeypatch.setattr("engine.core.commands.data.strings.paged", pages)
+    first.data_received(MGET + b"PING\r\n")
     rest(shell)
     assert reader.taken() == b"*50\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n2\r\n"
     assert reader.ended == "aborted"
@@ -127,7 +127,7 @@ def test_an_unfinished_reply_closes_the_connection(shell, monkeypatch):
 def test_muted_clients_get_no_piece(shell):
     """CLIENT REPLY OFF applies to long replies too."""
     first, reader = shell.client()
-    first.data_received(b"CLIENT REPLY OFF\r\n" + LRANGE + b"CLIENT REPLY ON\r\n")
+    first.data_received(b"CLIENT REPLY OFF\r\n" + MGET + b"CLIENT REPLY ON\r\n")
     rest(shell)
     assert reader.taken() == b"+OK\r\n"
 
@@ -183,8 +183,8 @@ def test_other_clients_are_served_between_two_steps(many_ids):
     first.data_received(XDEL + b"XLEN s\r\n")
     served = 0
     while not reader.written:
-        second.data_received(b"LLEN l\r\n")
-        assert other.taken() == b":50\r\n"
+        second.data_received(b"STRLEN k49\r\n")
+        assert other.taken() == b":2\r\n"
         served += 1
         assert many_ids.turns.run()
     assert served == 10

@@ -1,55 +1,44 @@
-"""Whole strings: SET, GET and their variants.
+"""Strings: SET, GET and their variants, and strings as 64-bit integers.
 
-A string is bytes, or a bytearray after APPEND has changed it in place (the ``raw`` encoding in Redis).
-
-If the result of a command depends on the clock or on floating-point arithmetic, the log receives that result instead of
-the command.
+A string is ``bytes``, also if it is a number. The log receives a time since the epoch for an expiry, so that a replay
+at any time gives the same keys.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import xxhash
+
 from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key
-from engine.core.commands.data.strings.digests import CONDITIONS, is_met
 from engine.core.commands.families import string_command
-from engine.core.protocol.args import Args
+from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.core.table.registry import ALL_KEYS, Keys
-from engine.text.messages import general
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-String = bytes | bytearray
-
-_PAIRS = Keys(1, -1, 2)
-
-
-def checked(value: object) -> String | None:
-    """Return the value if it is a string or None. Raise WRONGTYPE otherwise."""
-    if value is None or isinstance(value, bytes | bytearray):
-        return value
-    raise CommandError(general.WRONG_TYPE)
+#: Options of SET with a condition on the current string or its digest, each with its result for a missing key.
+_CONDITIONS = {b"IFEQ": False, b"IFNE": True, b"IFDEQ": False, b"IFDNE": True}
+#: Length of a digest: a 64-bit XXH3 as hexadecimal digits, as in Redis.
+_DIGITS = 16
 
 
-def string_at(ctx: Context, key: bytes) -> String | None:
-    """Return the string at ``key`` as stored."""
-    return checked(ctx.db.get(key))
+def _string(ctx: Context, key: bytes) -> bytes | None:
+    """Return the string at ``key`` for a change."""
+    value: bytes | None = ctx.db.typed(key, bytes)
+    return value
 
 
 def _read(ctx: Context, key: bytes) -> bytes | None:
     """Return the string at ``key`` for a reply."""
-    return _shown(ctx.db.read(key))
+    value: bytes | None = ctx.db.read_typed(key, bytes)
+    return value
 
 
-def _shown(value: object) -> bytes | None:
-    """Return a stored value as bytes for a reply. Raise WRONGTYPE if it is not a string."""
-    string = checked(value)
-    return None if string is None else bytes(string)
-
-
-def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
+def _set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
     """Set a string, replacing a value of any type. Record the event, but no effect."""
     former = ctx.db.set(key, value, keep_ttl)
     if ctx.changes.on_event is not None:
@@ -60,7 +49,7 @@ def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *,
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
     """Set a string and its deadline, if any. Record the effect and the events."""
-    set_string(ctx, key, value)
+    _set_string(ctx, key, value)
     if deadline is None:
         ctx.effect(b"SET", key, value)
         return
@@ -84,7 +73,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
     """
     key, value = argv[1], argv[2]
     if len(argv) == 3:
-        set_string(ctx, key, value)
+        _set_string(ctx, key, value)
         if ctx.changes.recording:
             ctx.effect(b"SET", key, value)
         return OK
@@ -101,7 +90,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
         elif word == b"GET":
             get = True
             args.take()
-        elif word in CONDITIONS and exists is None and condition in {b"", word} and args.option(word):
+        elif word in _CONDITIONS and exists is None and condition in {b"", word} and args.option(word):
             condition, wanted = word, args.take()
         elif not time.parse(args, b"KEEPTTL"):
             raise CommandError(general.SYNTAX)
@@ -109,14 +98,25 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
     old = _read(ctx, key) if get else None
     if exists is not None and exists is not (ctx.db.get(key) is not None):
         return old
-    if condition and not is_met(condition, wanted, string_at(ctx, key)):
+    if condition and not _is_met(condition, wanted, _string(ctx, key)):
         return old
     if time.keeps:
-        set_string(ctx, key, value, keep_ttl=True)
+        _set_string(ctx, key, value, keep_ttl=True)
         ctx.effect(b"SET", key, value, b"KEEPTTL")
     else:
         _set_until(ctx, key, value, deadline)
     return old if get else OK
+
+
+def _is_met(condition: bytes, wanted: bytes, value: bytes | None) -> bool:
+    """Return whether ``value`` (None: the key is missing) meets a condition."""
+    if value is None:
+        return _CONDITIONS[condition]
+    if condition in (b"IFEQ", b"IFNE"):
+        return (value == wanted) is (condition == b"IFEQ")
+    if len(wanted) != _DIGITS:
+        raise CommandError(data.DIGEST_LENGTH)
+    return (xxhash.xxh3_64_hexdigest(value).encode() == wanted.lower()) is (condition == b"IFDEQ")
 
 
 @string_command("setnx key value", "write denyoom fast", access="OW insert")
@@ -139,7 +139,7 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
 @string_command(
     "mset key value [key value ...]",
     "write denyoom",
-    keys=_PAIRS,
+    keys=Keys(1, -1, 2),
     access="OW update",
     since="1.0.1",
     complexity="O(keys)",
@@ -149,10 +149,34 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2 == 0:
         raise CommandError(general.wrong_arity(argv[0].lower()))
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        set_string(ctx, key, value)
+        _set_string(ctx, key, value)
     if ctx.changes.recording:
         ctx.effect(b"MSET", *argv[1:])
     return OK
+
+
+@string_command(
+    "append key value",
+    "write denyoom fast",
+    access="RW insert",
+    since="2.0.0",
+    complexity="O(length of the string)",
+)
+def append(ctx: Context, argv: list[bytes]) -> Reply:
+    """Appends to the string at a key, and returns its new length."""
+    key, more = argv[1], argv[2]
+    value = _string(ctx, key)
+    if value is None:
+        value = more
+        ctx.db.add(key, value)
+    else:
+        if len(value) + len(more) > ctx.config.integer("proto-max-bulk-len"):
+            raise CommandError(data.STRING_TOO_LONG)
+        value += more
+        ctx.db.set(key, value, keep_ttl=True)
+    ctx.changes.notify("$", b"append", key, ctx.db.index)
+    ctx.effect(b"APPEND", key, more)
+    return len(value)
 
 
 # -- GET and its variants --------------------------------------------------------------------------------------------
@@ -161,15 +185,20 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
 @string_command("get key", "readonly fast")
 def get(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the string at a key."""
-    value = ctx.db.read(argv[1])
-    return value if type(value) is bytes else _shown(value)
+    return ctx.db.read_typed(argv[1], bytes)
+
+
+@string_command("strlen key", "readonly fast", access="RO", since="2.2.0")
+def strlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the length of the string at a key."""
+    return len(_read(ctx, argv[1]) or b"")
 
 
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key without a string."""
     found = map(ctx.db.read, argv[1:])
-    return paged([bytes(value) if isinstance(value, bytes | bytearray) else None for value in found])
+    return paged([value if type(value) is bytes else None for value in found])
 
 
 @string_command("getdel key", "write fast", access="RW access delete", since="6.2.0")
@@ -201,3 +230,44 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
     elif time.keeps:
         persist_key(ctx, key)
     return value
+
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+
+def _increment(ctx: Context, key: bytes, by: int) -> int:
+    value = _string(ctx, key)
+    result = (0 if value is None else parse_int(value)) + by
+    if not I64_MIN <= result <= I64_MAX:
+        raise CommandError(data.OVERFLOW)
+    _set_string(ctx, key, b"%d" % result, b"incrby", keep_ttl=True)
+    if ctx.changes.recording:
+        ctx.effect(b"INCRBY", key, b"%d" % by)
+    return result
+
+
+@string_command("incr key", "write denyoom fast", access="RW access update")
+def incr(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the integer at a key by one."""
+    return _increment(ctx, argv[1], 1)
+
+
+@string_command("decr key", "write denyoom fast", access="RW access update")
+def decr(ctx: Context, argv: list[bytes]) -> Reply:
+    """Decrements the integer at a key by one."""
+    return _increment(ctx, argv[1], -1)
+
+
+@string_command("incrby key increment", "write denyoom fast", access="RW access update")
+def incrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the integer at a key."""
+    return _increment(ctx, argv[1], parse_int(argv[2]))
+
+
+@string_command("decrby key decrement", "write denyoom fast", access="RW access update")
+def decrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Decrements the integer at a key."""
+    by = parse_int(argv[2])
+    if by == I64_MIN:
+        raise CommandError(data.DECREMENT_OVERFLOW)
+    return _increment(ctx, argv[1], -by)
