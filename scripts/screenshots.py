@@ -24,11 +24,11 @@ import redis
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pystreams.connect.target import Wanted
+from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.history import folder
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.sampling.series import History
 from pystreams.metrics.collector import Collector
@@ -309,7 +309,7 @@ def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[s
     assert isinstance(address, Address)
     assert isinstance(second, Address)
     made = listen("127.0.0.1", 0)
-    log = Audit(state / folder.AUDIT)
+    log = Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, True, True, "shop", audit=log)
     exporters = [Exporter(Collector(Wanted(each))) for each in (url, other)]
     parts = [

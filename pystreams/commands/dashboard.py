@@ -254,13 +254,13 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
 
 def _state(given: str | None) -> Path | None:
     """Return the state directory, or None for 'none'."""
-    from pystreams.dashboard.history import folder  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard import audit_log  # noqa: PLC0415 - an extra, which other verbs do without
 
     if given == "none":
         return None
-    directory = folder.default() if given is None else Path(given)
+    directory = audit_log.default_folder() if given is None else Path(given)
     try:
-        return folder.prepared(directory)
+        return audit_log.prepared(directory)
     except OSError as cause:
         return fail("STATE_UNUSABLE", directory=directory, reason=cause.strerror or cause)
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.history.audit import RecordedChange
+from pystreams.dashboard.audit_log import RecordedChange
 
 _LONGEST_OFFSET = 2**53
 _SHOWN = ("time", "id", "event", "user", "from", "action", "stream", "key", "group", "consumer", "plan", "result")

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from pystreams import measures
 from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from streamclient.config.address import Address

@@ -23,13 +23,13 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
 from pystreams.dashboard.app.oidc import Oidc, Provider
 from pystreams.dashboard.app.site import Part, Site, site
-from pystreams.dashboard.history import folder
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
 from pystreams.dashboard.sampling.series import History
 from pystreams.dashboard.security.masks import Masks
@@ -251,7 +251,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     here = settings.bind in LOOPBACK
     token = settings.token or secrets.token_urlsafe(24)
     port = made.getsockname()[1]
-    audit = None if settings.state is None else Audit(settings.state / folder.AUDIT)
+    audit = None if settings.state is None else Audit(settings.state / audit_log.FILE)
     parts = [_part(target, settings, token, audit, len(targets)) for target in targets]
     certificate = None if settings.certificate is None else Certificate(settings.certificate, settings.key)
     cookie = f"pystreams-{port}"

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 
 from pystreams.connect import target
 from pystreams.connect.target import Wanted
+from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.reading import Decoders
 from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.history import folder
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.masks import Masks
 from pystreams.metrics.collector import Collector
@@ -103,7 +103,7 @@ def dashboard_of(
     address = target.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
-    audit = None if state is None else Audit(state / folder.AUDIT)
+    audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
     app = site([Part(rules, sampler, exporter.page)])
     with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:

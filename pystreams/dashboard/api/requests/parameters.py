@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders, Reader
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.dashboard.security.masks import NOTHING, Masks

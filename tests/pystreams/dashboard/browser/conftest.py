@@ -16,11 +16,11 @@ import redis
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 
 from pystreams.connect.target import Wanted
+from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.history import folder
-from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
@@ -67,7 +67,7 @@ def served(
     """
     address = address_of(url)
     made = listen("127.0.0.1", 0)
-    audit = None if state is None else Audit(state / folder.AUDIT)
+    audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, True, "first" if other else "", audit=audit)
     exporter = Exporter(Collector(Wanted(url)))
     others = []

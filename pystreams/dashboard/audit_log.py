@@ -4,6 +4,8 @@ All lines of a change have the same `id`. The first, `begun`, is written before 
 change that cannot be recorded is refused. Each further line, `done` or `failed`, has the result of one request; a long
 change takes several requests. The file is opened for every line, so a program that rotates the file only has to rename
 it. Values of entries are never recorded.
+
+The file is in the state directory, which only its owner can read.
 """
 
 from __future__ import annotations
@@ -25,7 +27,24 @@ _log = logging.getLogger("pystreams.dashboard")
 
 _CHUNK = 1 << 16
 _MOST_READ = 1 << 20  # maximum number of bytes read before the end of a page, and after it
-_MODE = 0o600
+_MODE, _FOLDER_MODE = 0o600, 0o700
+#: Name of the file in the state directory.
+FILE = "audit.jsonl"
+
+
+def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the dashboard's state directory: below XDG_STATE_HOME, or else below `~/.local/state`."""
+    home = environment.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "pystreams" / "dashboard"
+
+
+def prepared(folder: Path) -> Path:
+    """Create a folder with mode 0700, or set this mode on an existing folder of this user. Raises OSError."""
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    folder.chmod(_FOLDER_MODE)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(None, "it is not writable")
+    return folder
 
 
 class UnwritableError(Exception):
