@@ -1,6 +1,6 @@
-"""Programs written for Redis: each does a small job on redis-server and on the engine (``make test-programs``).
+"""Programs about streams: each does a small job on redis-server and on the engine (`make test-programs`).
 
-``scripts`` are the programs in Python, ``node`` those of npm; they do not use the test code. ``running`` runs one with
-two workers and kills a worker in the middle. The two programs named ``libraries`` need no worker: they use a little of
-many libraries.
+Each program is run as `work URL NAME`, twice, and as `publish URL`, with the number of jobs in the environment variable
+JOBS. It does not use the test code, except that it adds a result `square:<number>:<square>` to the stream `out` for
+each job.
 """
