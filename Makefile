@@ -85,7 +85,7 @@ chaos: install ## kill servers, masters under Sentinel, workers, drivers and con
 test-cluster: install ## run jobs on a Spark cluster of real processes, on servers that move and die (some minutes)
 	$(BIN)/python -m pytest -n 0 -sv -o faulthandler_timeout=0 tests/cluster/cluster_cases.py tests/cluster/connect_cases.py $(PYTEST_ARGS)
 
-test-programs: install ## run celery, rq, BullMQ and other programs on redis-server and on the engine (needs PyPI and npm; some minutes)
+test-programs: install ## run FastStream, socket.io, Watermill and Spring on redis-server and on the engine (needs npm, Go, Maven; some minutes)
 	@$(BIN)/python scripts/programs.py $(PROGRAMS)
 	PROGRAMS=$(abspath $(PROGRAMS)) $(BIN)/python -m pytest -n 0 -v -o faulthandler_timeout=0 tests/programs $(PYTEST_ARGS)
 

@@ -11,7 +11,7 @@ property       random commands against plain lists, and against the log
 faults         failing disks, crashes and power failures at any step
 crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it
 clients        clients of other projects: redis-py, redis-cli, redis-benchmark, ioredis, node-redis
-programs       celery, BullMQ and others, used as with Redis (``make test-programs``)
+programs       FastStream, Watermill and others, used as with Redis (``make test-programs``)
 spark, jobs    the connector inside Spark, and the main job
 cluster        jobs on a Spark cluster of real processes (``make test-cluster``)
 architecture   allowed imports, and a core without I/O

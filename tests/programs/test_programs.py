@@ -80,15 +80,15 @@ def test_every_job_gives_its_result(program: str, kind: str, tmp_path: Path) -> 
         def output() -> str:
             return "\n".join(file.read_text()[-2000:] for file in tmp_path.glob("*.txt"))
 
-        victim = stack.enter_context(started(tmp_path / "1.txt", *words, "work", running.url, "1"))
-        stack.enter_context(started(tmp_path / "2.txt", *words, "work", running.url, "2"))
-        if program != "socketio":
-            wait_for(lambda: client.exists("in") and len(client.xinfo_groups("in")) == 1, "the group", _DEADLINE)
-        stack.enter_context(started(tmp_path / "publish.txt", *words, "publish", running.url))
-        wait_for(lambda: len(done()) >= JOBS // 2, "half of the results", _DEADLINE)
-        if program != "socketio":
-            os.kill(victim.pid, signal.SIGKILL)
         try:
+            victim = stack.enter_context(started(tmp_path / "1.txt", *words, "work", running.url, "1"))
+            stack.enter_context(started(tmp_path / "2.txt", *words, "work", running.url, "2"))
+            if program != "socketio":
+                wait_for(lambda: client.exists("in") and len(client.xinfo_groups("in")) == 1, "the group", _DEADLINE)
+            stack.enter_context(started(tmp_path / "publish.txt", *words, "publish", running.url))
+            wait_for(lambda: len(done()) >= JOBS // 2, "half of the results", _DEADLINE)
+            if program != "socketio":
+                os.kill(victim.pid, signal.SIGKILL)
             wait_for(lambda: done() == set(range(JOBS)), "all results", _DEADLINE)
             if program == "socketio":
                 wait_for(lambda: client.get("recovered") == b"true", "a recovered session", _DEADLINE)
