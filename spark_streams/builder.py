@@ -111,11 +111,10 @@ class Options(TypedDict, total=False):
     streams: str | Sequence[str]
     """Comma-separated list of streams to read together."""
     streamPattern: str
-    """Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from its
-    first entry."""
+    """Glob, such as `sensors:*`, of the streams to read together. The server matches it byte by byte. A stream found
+    while the query runs is read from its first entry."""
     subscribePattern: str
-    """Regular expression that matches a stream's whole name, in place of `streamPattern`. It may contain literal
-    characters, `.`, `.*`, `.+` and sets such as `[a-c]`."""
+    """Regular expression (of Python) that matches a stream's whole name, in place of `streamPattern`."""
     streamPatternRefreshMs: int | str | timedelta
     """Time between scans of all keys for new streams that match `streamPattern`. With 0, every trigger scans. Default:
     10s."""

@@ -182,7 +182,7 @@ COMMANDS: dict[str, Sent] = {
         0, True, (Need.READ_GROUP,), without="each delivery also sends the entries, which are discarded"
     ),
     "XPENDING": Sent(1, True, (Need.OVERWRITE, Need.READ_GROUP, Need.SHARED), probe=(KEY, "g")),
-    "XACK": Sent(1, True, (Need.READ_GROUP, Need.DEAD_LETTERS), probe=(KEY, "g", "0-1")),
+    "XACK": Sent(1, True, (Need.READ_GROUP, Need.SHARED, Need.DEAD_LETTERS), probe=(KEY, "g", "0-1")),
     "HGET": Sent(1, True, (Need.SHARED,)),
     "HKEYS": Sent(1, True, (Need.SHARED,)),
     "PS.STATE": Sent(1, True, (Need.ENGINE,)),

@@ -1,4 +1,4 @@
-"""Conversion of regular expressions to globs, for the option `subscribePattern`. Redis can search keys only by glob."""
+"""Regular expressions of the option `subscribePattern`. Redis searches keys only by glob, so names are matched here."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ import re
 
 from streamwire.errors import InvalidTextError
 
-_PART = re.compile(
-    r"\[(?P<set>\^?[\w:.-]+)\]|\\(?P<literal>[^\w\s])|(?P<any>\.)(?P<count>[*+]?)|(?P<plain>[^\\^$.|?*+()\[\]{}])"
-)
+_LITERAL = re.compile(r"\\(?P<escaped>[^\w\s])|(?P<plain>[^\\^$.|?*+()\[\]{}])")
+_OPTIONAL = ("*", "?", "{")  # quantifiers after which a character may be missing
 
 
-def of_regex(text: str) -> str:
-    """Return the glob that matches the same names as the regular expression, which must match a whole name.
-
-    Raises InvalidTextError if there is no such glob.
-    """
-    glob, at = "", 0
-    inner = text.removeprefix("^").removesuffix("$") if not text.endswith("\\$") else text.removeprefix("^")
-    while at < len(inner):
-        found = _PART.match(inner, at)
-        if found is None or inner[found.end() : found.end() + 1] in (*"*+?{",):
-            raise InvalidTextError(
-                f"it cannot be converted to a glob because of '{inner[at:]}': set streamPattern to a glob, such as "
-                "sensors:*"
-            )
-        glob += _glob(found)
-        at = found.end()
-    if not glob:
+def regular_expression(text: str) -> str:
+    """Return the text if it is a regular expression. Raises InvalidTextError."""
+    if not text:
         raise InvalidTextError("it must not be empty")
-    return glob
+    try:
+        re.compile(text)
+    except re.error as cause:
+        raise InvalidTextError(f"it is not a regular expression ({cause})") from cause
+    return text
 
 
-def _glob(found: re.Match[str]) -> str:
-    if found["set"] is not None:
-        return f"[{found['set']}]"
-    if found["any"] is not None:
-        return {"": "?", "*": "*", "+": "?*"}[found["count"]]
-    literal = found["literal"] or found["plain"]
-    return f"\\{literal}" if literal in "*?[]\\^-" else str(literal)
+def around(regex: str) -> str:
+    """Return a glob that matches all names that the regular expression matches, and possibly others.
+
+    The glob begins with the characters with which every matching name begins.
+    """
+    rest = regex.removeprefix("^")
+    prefix: list[str] = []
+    while "|" not in regex and (found := _LITERAL.match(rest)) is not None:
+        rest = rest[found.end() :]
+        if rest.startswith(_OPTIONAL):
+            break
+        prefix.append(found["escaped"] or found["plain"])
+    return "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in prefix) + "*"

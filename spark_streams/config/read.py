@@ -47,15 +47,14 @@ class RangeOptions:
         "streamPattern",
         TEXT,
         None,
-        "Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from "
-        "its first entry.",
+        "Glob, such as `sensors:*`, of the streams to read together. The server matches it byte by byte. A stream "
+        "found while the query runs is read from its first entry.",
     )
     regex: str | None = option(
         "subscribePattern",
-        Kind(globs.of_regex),
+        Kind(globs.regular_expression),
         None,
-        "Regular expression that matches a stream's whole name, in place of `streamPattern`. It may contain literal "
-        "characters, `.`, `.*`, `.+` and sets such as `[a-c]`.",
+        "Regular expression (of Python) that matches a stream's whole name, in place of `streamPattern`.",
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
@@ -354,7 +353,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     @property
     def pattern(self) -> str | None:
-        """The glob that finds the streams; None if the options name the streams."""
+        """The glob or regular expression that finds the streams; None if the options name the streams."""
         return self.regex if self.glob is None else self.glob
 
     @property

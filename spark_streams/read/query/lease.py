@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
@@ -90,11 +90,14 @@ class Lease:
         """
         self._is_new = not self._renewed
 
-    def renew(self, server: StreamServer) -> None:
-        """Renew the leases that the thread could not renew in time.
+    def renew(self, server: StreamServer, streams: Collection[str] | None = None) -> None:
+        """Renew the leases that the thread could not renew in time, and release those on streams that are not in
+        `streams` (None: all are kept).
 
         Raises the errors of `hold` if another query has taken a lease meanwhile.
         """
+        if streams is not None and self._renewed:
+            self._release(server, set(self._renewed) - set(streams))
         if self._renewed:
             self.hold(server, self._query, self._renewed)
 
@@ -139,6 +142,14 @@ class Lease:
             weakref.finalize(self, self._ended.set)
             self._thread.start()
             _when_spark_ends_this_process(self.give_up)
+
+    def _release(self, server: StreamServer, streams: Collection[str]) -> None:
+        """Release the leases on streams that the query no longer reads, so that their number does not grow."""
+        for stream in streams:
+            del self._renewed[stream]
+        if streams:
+            with contextlib.suppress(ServerError):  # they expire
+                server.leases.release(sorted(streams), self._name, self._holder)
 
     def _acquire(
         self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from spark_streams.config import globs
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
@@ -21,7 +23,9 @@ _ALONE = (
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """Return the streams that the options name, or the streams that match their pattern now."""
-    return options.streams if options.pattern is None else server.streams.find(options.pattern)
+    if options.regex is not None:
+        return server.streams.find(globs.around(options.regex), re.compile(options.regex))
+    return options.streams if options.glob is None else server.streams.find(options.glob)
 
 
 def fails_missing(options: ReadOptions, *, available_now: bool) -> bool:

@@ -179,7 +179,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._streams(server, begin)
-            self._lease.renew(server)
+            self._lease.renew(server, streams)
             self._group.finish(server, begin, durable=durable)
             due = self._watch.due(server, begin, streams, waits=self._targets is None)
             if not due and streams:

@@ -42,6 +42,7 @@ _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 _MOST_EXAMINED = 10_000  # maximum number of pending entries of a consumer that are examined for claims
 _ACK_IDS = 1000  # IDs in one XACK
+_LEDGER_MS = 30 * 86_400_000  # time for which a ledger is kept after the stream's last batch
 
 
 class SharedSource:
@@ -70,6 +71,7 @@ class SharedSource:
         self._planned_at: tuple[int, float] | None = None
         #: Streams with the prefixes of other running queries, from the last look at the consumers.
         self._living: dict[str, frozenset[bytes]] = {}
+        self._gone: set[str] = set()  # deleted streams that may have ledgers
         #: Number of the last planned batch, and its streams with large entries.
         self._noted: tuple[int, frozenset[str]] = -1, frozenset()
 
@@ -176,8 +178,9 @@ class SharedSource:
             server = open_server(connection)
             streams = self._found(server)
             last = self._shared(begin, streams)
-            self._lease.renew(server)
+            self._lease.renew(server, streams)
             self._finish(connection, server, last)
+            self._forget(connection)
             last = self._counted_on(connection, server, streams, last)
             due = self._watch.due(server, begin, streams, waits=self._target is None)
             if not due and streams:
@@ -205,7 +208,14 @@ class SharedSource:
             for stream in self._groups.keys() - set(streams):
                 del self._groups[stream]
                 self._known.pop(stream, None)
+                self._gone.add(stream)
         return streams
+
+    def _forget(self, connection: Connection) -> None:
+        """Delete the ledgers of deleted streams, so that their number does not grow. If refused, they expire."""
+        if self._gone:
+            connection.pipeline([("DEL", self._ledger_key(stream)) for stream in sorted(self._gone)])
+            self._gone.clear()
 
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, last: SharedBatch, states: States
@@ -522,6 +532,9 @@ class SharedSource:
             if old:
                 commands.append(("HDEL", key, *old))
         connection.commands(commands)
+        connection.pipeline(
+            [("PEXPIRE", key, _LEDGER_MS) for key in keys]
+        )  # without the permission, they do not expire
 
 
 def _progress(state: StreamState | None) -> tuple[StreamId, int]:

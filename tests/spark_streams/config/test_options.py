@@ -189,7 +189,7 @@ def test_a_name_and_its_alias_exclude_each_other() -> None:
     ("kafkas", "value", "field", "expected"),
     [
         ("subscribe", "a,b", "streams", ("a", "b")),
-        ("subscribePattern", "sensors.*", "pattern", "sensors*"),
+        ("subscribePattern", "sensors.*", "pattern", "sensors.*"),
         ("maxOffsetsPerTrigger", "5", "max_entries", 5),
         ("minOffsetsPerTrigger", "5", "min_entries", 5),
         ("maxRecordsPerPartition", "5", "max_per_partition", 5),

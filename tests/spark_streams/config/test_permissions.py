@@ -25,6 +25,7 @@ from tests import servers
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
 from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.suite.waiting import wait_for
 
 
 @dataclass
@@ -96,6 +97,15 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     if lease is not None:
         lease.beat()
     query.reader.stop()
+    if "claimIdleMs" in feature.options:  # a pending entry that no longer exists
+        client.xgroup_create("s", "h", "$")
+        gone = client.xadd("s", {"n": -1})
+        client.xreadgroup("h", "gone", {"s": ">"})
+        client.xdel("s", gone)
+        wait_for(lambda: client.xpending_range("s", "h", "-", "+", 1, idle=1), "the entry to be idle")
+        claiming = Query(url, "n int", retryTimeoutMs=0, stream="s", **{**feature.options, "group": "h"})
+        assert claiming.trigger() is None
+        claiming.reader.stop()
     if "minPartitions" in feature.options:  # an existing group, which is moved to the start of a new query
         client.xgroup_create("s", "h", "0")
         middle = [client.xadd("s", {"n": n}) for n in range(5)][2].decode()
@@ -130,7 +140,16 @@ FEATURES = {
     "group": Feature(_read, {"group": "g", "maxEntriesPerTrigger": "10", "minPartitions": "2"}),
     "cursor": Feature(_read, {"group": "g", "ack": "cursor", "maxEntriesPerTrigger": "10"}),
     "none": Feature(_read, {"group": "g", "ack": "none", "maxEntriesPerTrigger": "10"}),
-    "shared": Feature(_read, {"group": "g", "consume": "shared", "maxEntriesPerTrigger": "10"}),
+    "shared": Feature(
+        _read,
+        {
+            "group": "g",
+            "consume": "shared",
+            "maxEntriesPerTrigger": "10",
+            "claimIdleMs": "1",
+            "failOnDataLoss": "false",
+        },
+    ),
     "dead letters": Feature(
         _dead_letters, {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": "dead"}
     ),

@@ -64,28 +64,6 @@ def test_positions_with_partitions_are_rejected() -> None:
         options.read_options({"subscribe": "a", "startingOffsetsByTimestamp": '{"a": {"0": 1000}}'})
 
 
-@pytest.mark.parametrize(
-    ("regex", "glob"),
-    [
-        ("sensors.*", "sensors*"),
-        (r"^a\.b-.+$", r"a.b\-?*"),
-        ("t[0-9].", "t[0-9]?"),
-        ("[^x]y", "[^x]y"),
-        (r"q\?", r"q\?"),
-    ],
-)
-def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
-    """A regular expression in `subscribePattern` is converted to the equivalent glob."""
-    assert options.read_options({"subscribePattern": regex}).pattern == glob
-
-
-@pytest.mark.parametrize("regex", ["a|b", "a+", "(a)", r"\d", "a{2}", "[0-9]*", "[a"])
-def test_other_regular_expressions_are_refused(regex: str) -> None:
-    """A regular expression that no glob can express is an error that names streamPattern."""
-    with pytest.raises(OptionsError, match=r"it cannot be converted to a glob.*set streamPattern"):
-        options.read_options({"subscribePattern": regex})
-
-
 @pytest.mark.parametrize("text", ["2024", "2024-06", "20240601", "(2024-06"])
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"])
 def test_dates_are_never_taken_for_ids_or_milliseconds(option: str, text: str) -> None:

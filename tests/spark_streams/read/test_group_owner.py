@@ -286,3 +286,22 @@ def test_a_user_who_may_not_write_the_lease_reads_without_it(site: Site, caplog:
         assert caplog.text.count("without a lease") == 1
     finally:
         site.client.execute_command("ACL", "DELUSER", "limited")
+
+
+@pytest.mark.parametrize("consume", ["range", "shared"])
+def test_keys_of_deleted_streams_do_not_accumulate(site: Site, consume: str) -> None:
+    """A query that reads many streams, each for a short time, leaves neither leases nor ledgers of deleted streams, and
+    the ledgers of other streams expire.
+    """
+    site.add("in:stays", 1)
+    query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, group="g", consume=consume, groupLeaseMs="5m")
+    for number in range(5):
+        site.add(f"in:{number}", 2)
+        assert query.drain()
+        site.client.delete(f"in:{number}")
+    site.add("in:stays", 1, first=1)
+    query.drain()
+    keys = sorted(site.client.scan_iter("pystreams:*"))
+    assert all(b"in:stays" in key for key in keys)
+    assert len(keys) == (2 if consume == "shared" else 1)
+    assert all(site.client.pttl(key) > 0 for key in keys)
