@@ -18,10 +18,13 @@ T = TypeVar("T")
 
 
 def matching(run: Run, word: str) -> Iterable[bytes]:
-    """Return the names of the streams that match a glob, or the name of an existing stream. Raises NO_SUCH_STREAM."""
+    """Return the names of the streams that match a glob, sorted, or the name of an existing stream.
+
+    A limit then cuts the list at the same name each time. Raises NO_SUCH_STREAM.
+    """
     name = names.from_shell(word)
     if is_glob(word):
-        return inventory.scan(run.connection, name)
+        return sorted(inventory.scan(run.connection, name))
     paged_calls.ask(run.connection, "XINFO", "STREAM", name)
     return [name]
 

@@ -81,7 +81,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
 
 def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool, set[bytes]]:
     """Return the streams to show, whether more streams match, and the streams that the user may not read."""
-    matching = inventory.scan(run.connection, names.from_shell(pattern))
+    matching = sorted(inventory.scan(run.connection, names.from_shell(pattern)))
     forbidden: set[bytes] = set()
     of_glob = forbidden if is_glob(pattern) else None
     with run.out.progress("streams") as advance:
@@ -93,7 +93,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
                 if len(found) > limit > 0:
                     break
             more = len(found) > limit > 0
-            return sorted(found[:limit] if more else found, key=lambda each: each.name), more, forbidden
+            return found[:limit] if more else found, more, forbidden
         count = 0
 
         def counted() -> Any:

@@ -6,8 +6,9 @@ While the caller iterates, a broken connection is opened again, and reading cont
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pystreams.streams import entries
@@ -31,14 +32,31 @@ _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
 def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, StreamId]]) -> Iterator[Found]:
     """Yield the entries of each stream in its range (after, upto], merged in the order of their IDs."""
 
-    def read(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
+    def read(name: bytes, after: StreamId, upto: StreamId) -> Iterator[Found]:
         for page in entries.pages(connection, name, after, upto):
             for entry in page:
-                yield StreamId.parse(entry[0]), name, entry
+                yield name, entry
 
-    merged = heapq.merge(*(read(name, *span) for name, span in spans.items()), key=lambda each: each[:2])
-    for _, name, entry in merged:
-        yield name, entry
+    return _merged([read(name, *span) for name, span in spans.items()])
+
+
+def last(
+    connection: Connection, ends: Mapping[bytes, StreamId], wanted: Callable[[Found], bool], count: int
+) -> Iterator[Found]:
+    """Yield the last `count` wanted entries of each stream up to its end, merged in the order of their IDs.
+
+    Each stream is searched backwards, up to its first entry if fewer entries are wanted.
+    """
+
+    def search(name: bytes, upto: StreamId) -> list[Found]:
+        every = ((name, entry) for page in entries.pages_back(connection, name, upto) for entry in page)
+        return list(itertools.islice(filter(wanted, every), count))[::-1]
+
+    return _merged([search(name, upto) for name, upto in ends.items()])
+
+
+def _merged(streams: Sequence[Iterable[Found]]) -> Iterator[Found]:
+    return heapq.merge(*streams, key=lambda found: (StreamId.parse(found[1][0]), found[0]))
 
 
 def follow(

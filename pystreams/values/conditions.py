@@ -3,15 +3,17 @@
 The language is a small part of Python's expressions: field names, numbers, strings, comparisons, `in`, `and`, `or`
 and `not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
 `field('my-field')`. Any comparison is false if the field is missing. A field that is compared with a number is
-converted; if it is not a number, only `not in` is true. A field name on its own is true if the field exists and is not
-empty. A condition is never executed as code.
+converted without rounding; if it is not a decimal number, only `not in` is true. A field name on its own is true if the
+field exists and is not empty. A condition is never executed as code.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn, Protocol
 
 from pystreams.errors import fail
@@ -26,6 +28,9 @@ class Fields(Protocol):
 
 _Holds = Callable[[Fields], bool]
 _Value = Callable[[Fields], Any]
+
+#: A decimal number. Python also accepts 1_000, 0x10 and nan, which other programs do not write as numbers.
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -92,16 +97,22 @@ class Condition:
 
     def _operand(self, node: ast.expr) -> _Value:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            number = node.operand.value
-            if isinstance(number, int | float):
-                return lambda _: -float(number)
+            negative = self._number(node.operand).copy_negate()  # `-` would round to the context's precision
+            return lambda _: negative
         if isinstance(node, ast.Constant):
             value = node.value
             if isinstance(value, str):
                 return lambda _: value
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return lambda _: float(value)
+            number = self._number(node)
+            return lambda _: number
         return self._field(node)
+
+    def _number(self, node: ast.Constant) -> Decimal:
+        """Return a number as it is written in the condition."""
+        number = _number(ast.get_source_segment(self._text.strip(), node))
+        if number is None:
+            self._refuse("its numbers must be decimal numbers such as 1000, -2.5 or 1e6")
+        return number
 
     def _field(self, node: ast.expr) -> _Value:
         name = _path(node)
@@ -151,13 +162,15 @@ def _membership(first: _Value, among: list[_Value], wanted: bool) -> _Holds:
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
     """Return both values as numbers if one of them is a number, with None for a string that is not a number."""
-    if isinstance(a, float) or isinstance(b, float):
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
         return _number(a), _number(b)
     return a, b
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Decimal | str | None) -> Decimal | None:
+    if value is None or isinstance(value, Decimal):
+        return value
     try:
-        return None if value is None else float(value)
-    except ValueError:
+        return Decimal(value) if _NUMBER.fullmatch(value) else None
+    except InvalidOperation:  # an exponent of twenty digits
         return None

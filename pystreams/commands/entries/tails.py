@@ -24,6 +24,8 @@ from streamclient.formats.schemas import FORMATS as FORMATS_OF_VALUES
 from streamclient.formats.schemas import Format
 from streamwire.stream_id import ZERO, StreamId
 
+_LAST = 10  # number of last entries of each stream that are shown by default
+
 
 def _fields(text: str | None) -> list[bytes] | None:
     return None if text is None else [names.from_shell(each) for each in text.split(",") if each]
@@ -34,6 +36,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     needs="+scan +xinfo|stream +xrange +xrevrange +xread +time",
     examples=(
         "pystreams tail orders                            # the last ten entries",
+        "pystreams tail orders --where 'amount > 100'     # the last ten of these",
         "pystreams tail orders -f --from -100",
         "pystreams tail 'sensors:*' -f --where 'temp > 30' --fields station,temp",
         "pystreams tail orders --from 1h -o csv > last-hour.csv",
@@ -46,7 +49,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "--from",
     "start",
     metavar="POSITION",
-    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10; see also --limit]",
+    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: the last ten entries that --where selects]",
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
@@ -56,7 +59,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "-n",
     "--limit",
     type=click.IntRange(1),
-    help="Maximum number of entries. Without --from, -f and --where, the last N entries of each stream are shown.",
+    help="Maximum number of entries. Without --from and -f, the last N entries of each stream that --where selects.",
 )
 @click.option(
     "--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, which are shown as JSON."
@@ -89,11 +92,14 @@ def tail(
     A condition compares fields with numbers and strings (==, !=, <, <=, >, >=, in), and combines comparisons (and, or,
     not). field('a-b') names a field whose name is not an identifier. With --decode, a condition can use members of
     decoded values, such as payload.card.number. Values that cannot be decoded are shown unchanged. `--decode auto`
-    recognises JSON and MessagePack, and with a registry also values that contain a schema ID.
+    recognises JSON and MessagePack, and with a registry also values that contain a schema ID. Without --from, a
+    condition searches each stream backwards until enough entries match.
     """
-    if start is None and limit is not None and not follow and condition is None:
-        start, limit = f"-{limit}", None
-    position = positions.parse(start or "-10", "--from")
+    last = _LAST
+    if start is None and limit is not None and not follow:
+        last, limit = limit, None
+    searches = start is None and condition is not None
+    position = positions.parse("end" if searches else start or f"-{last}", "--from")
     wanted = None if condition is None else conditions.parse(condition)
     decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
     decoding = None if decoder is None else Decoding(decoder, _fields(decoded))
@@ -110,23 +116,35 @@ def tail(
     lines = Lines(run.out, run.out.form, _fields(fields), several=several, decoding=decoding)
     left = [limit]
 
+    def chosen(found: Found) -> bool:
+        return wanted is None or wanted(members(found[1][1]))
+
     def show(found: Iterable[Found]) -> bool:
         """Write entries; return whether to continue."""
         for name, (entry_id, words) in found:
-            if wanted is None or wanted(members(words)):
-                lines.write(name, entry_id, words)
-                left[0] = None if left[0] is None else left[0] - 1
-                if left[0] == 0:
-                    return False
+            lines.write(name, entry_id, words)
+            left[0] = None if left[0] is None else left[0] - 1
+            if left[0] == 0:
+                return False
         return True
 
-    more = show(tails.present(run.connection, spans))
+    ends = {name: upto for name, (_, upto) in spans.items()}
+    if searches:
+        with run.out.progress("entries searched") as advance:
+
+            def search(found: Found) -> bool:
+                advance(1)
+                return chosen(found)
+
+            more = show(tails.last(run.connection, ends, search, last))
+    else:
+        more = show(filter(chosen, tails.present(run.connection, spans)))
     _warn_of_unseen(run, wanted, decoding)
     if not more or not follow:
         return
     run.out.flush()
-    for page in tails.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.warn):
-        more = show(page)
+    for page in tails.follow(run.connection, ends, run.out.warn):
+        more = show(filter(chosen, page))
         run.out.flush()
         if not more:
             return

@@ -123,6 +123,41 @@ def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Re
     assert cli_of("tail", "s", "--decode", "auto", "--where", "doc.a.b or doc.card.number.x or doc.card.nothing") == ""
 
 
+def test_a_condition_searches_the_whole_stream(cli_of: Cli, client: redis.Redis) -> None:
+    """Without `--from`, `tail --where` shows the last matching entries of each stream, however far back they are."""
+    for number in range(1, 3001):
+        client.xadd("long", {"n": number}, id=f"{number}-0")
+        if number % 500 == 0:
+            client.xadd("other", {"n": number}, id=f"{number}-1")
+    assert _ids(cli_of("tail", "long", "--where", "n in (7, 2000)", "--json")) == [7, 2000]
+    assert _ids(cli_of("tail", "long", "--where", "n < 1000", "-n", "2", "--json")) == [998, 999]
+    assert _ids(cli_of("tail", "long", "other", "--where", "n <= 500", "-n", "1", "--json")) == [500, 500]
+    assert len(cli_of("tail", "long", "--where", "n > 0", "--json").splitlines()) == 10
+    found = cli_of.result("tail", "long", "--where", "m == 1")
+    assert (found.stdout, found.stderr) == ("", "warning: none of 3,000 entries has the field m\n")
+
+
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_numbers_in_conditions_are_exact(cli_of: Cli, client: redis.Redis) -> None:
+    """Numbers are compared digit by digit, and only decimal numbers are numbers."""
+    values = ("9007199254740993", "9007199254740992", "0.10", "1_000", "nan", "inf", "1e400", "1000", "0x10")
+    for number, value in enumerate(values, 1):
+        client.xadd("s", {"n": value}, id=f"{number}-0")
+
+    def found(condition: str) -> list[int]:
+        return _ids(cli_of("tail", "s", "--where", condition, "--json"))
+
+    assert found("n == 9007199254740993") == [1]
+    assert found("n == 9007199254740992.0") == [2]
+    assert found("n == 0.1") == [3]
+    assert found("n == 1000") == [8]
+    assert found("n > -1e999") == [1, 2, 3, 7, 8]
+    assert found("n >= 1e400") == [7]
+    assert found("n == 'nan' or n == '1_000'") == [4, 5]
+    for condition in ("n == 1_000", "n == 0x10", "n > 1e99999999999999999999", "n == 5j"):
+        assert "[INVALID_VALUE] --where" in cli_of.failure("tail", "s", "--where", condition, status=2)
+
+
 def test_invalid_conditions_and_missing_streams_are_errors(cli_of: Cli, streams: redis.Redis) -> None:
     assert "[NO_SUCH_STREAM]" in cli_of.failure("tail", "nope", status=4)
     for condition in ("n = 5", "__import__('os')", "n().real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):

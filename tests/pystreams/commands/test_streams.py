@@ -76,6 +76,17 @@ def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
     assert cli_of.json("info", _ODD)["length"] == 1
 
 
+def test_a_limited_list_begins_with_the_first_names(cli_of: Cli, client: redis.Redis) -> None:
+    """`--limit` cuts the lists of streams and groups in the order of names, not in the server's order."""
+    for number in range(300):
+        client.xadd(f"s{number:03}", {"n": 1})
+        client.xgroup_create(f"s{number:03}", "g", 0)
+    names = [f"s{number:03}" for number in range(5)]
+    assert [each["stream"] for each in cli_of.json("ls", "--limit", "5")["streams"]] == names
+    for verb in ("ls", "lag"):
+        assert [each["stream"] for each in cli_of.json("groups", verb, "--limit", "5")["groups"]] == names
+
+
 def test_missing_streams_and_other_keys_have_different_statuses(cli_of: Cli, client: redis.Redis) -> None:
     """The exit status is 4 for a missing stream and 1 for a key of another type."""
     _fill(client)
