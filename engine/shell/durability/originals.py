@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from engine.core.formats.damage import ForeignError
 from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
 from engine.settings.config import Config
 from engine.shell.durability.files import Files
-from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.segments.documents import Documents
 from engine.shell.observation.log_lines import LOG
 
@@ -36,16 +36,16 @@ class Originals:
         """Whether keys of unsupported types are left out."""
         return self._config.flag("skip-unsupported-types")
 
-    def loaded(self, path: Path, found: UnsupportedTypes, *, is_log: bool = False) -> None:
-        """Record that a file, or the log in a directory, was loaded without the items in ``found``. Raises LoadError if
-        they must not be left out.
+    def loaded(self, path: Path, found: UnsupportedTypes) -> None:
+        """Record that a file, or the log in a directory, was loaded without the items in ``found``. Raises ForeignError
+        if they must not be left out.
         """
         self.left_out = found.total
         if not found:
             return
         if not self.skips:
             reason = f"{UnsupportedTypesError(found).reason}; 'skip-unsupported-types yes' loads the rest"
-            raise LoadError(path, None if is_log else found.offset, reason)
+            raise ForeignError(found.offset, reason)
         LOG.warning("%s: left out %s (skip-unsupported-types)", path, found)
         self._paths.add(path)
 

@@ -163,7 +163,7 @@ class Snapshots:
                 skips = self._originals.skips
                 snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
                 self.saved_position = snapshot.position_of(data)
-        self._originals.loaded(path, found)
+            self._originals.loaded(path, found)
         return path
 
     def _newest(self) -> Path | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.damage import DamagedError
+from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
@@ -220,7 +220,10 @@ class AppendOnly:
                 if not found:
                     # Otherwise the file is refused, or kept and replaced.
                     self._cut(path, error.offset)
-        self._originals.loaded(self.directory, found, is_log=True)
+        try:
+            self._originals.loaded(self.directory, found)
+        except ForeignError as error:
+            raise LoadError(self.directory, None, error.reason) from None
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 

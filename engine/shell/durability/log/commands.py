@@ -76,11 +76,11 @@ class Commands:
         if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
             self._session.db = int(argv[1])
             return
-        if name == b"XIDMPRECORD" and len(argv) == 5:
-            self._record(argv, offset)
-            return
         left_out = self._left_out
         if left_out is not None and left_out.leaves_out(self._session.db, argv, offset):
+            return
+        if name == b"XIDMPRECORD" and len(argv) == 5:
+            self._record(argv, offset)
             return
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
