@@ -34,7 +34,8 @@ class Capabilities:
         #: Whether EVAL works; true until it is refused.
         self.runs_scripts = True
         self._scripts_were_tried = False
-        #: Whether a script may move staged rows into their stream; true until a script is refused.
+        self._stops_were_tried = False
+        #: Whether the server may move staged rows into their stream; true until it refuses.
         self.moves_rows = True
         #: Whether XREAD may be used to find streams with new entries; true until it is refused.
         self.finds_changes = True
@@ -53,12 +54,14 @@ class Capabilities:
         return ask(commands)
 
     def has(self, *names: str) -> bool:
-        """Return whether the server has all of these commands; False if it refuses COMMAND INFO."""
+        """Return whether the server has all of these commands of the engine; False if it refuses COMMAND INFO."""
         unknown = [name for name in names if name not in self._commands]
         if unknown:
             (reply,) = self._ask(("COMMAND", "INFO", *unknown))
             infos = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
             self._commands.update((name, bool(info)) for name, info in zip(unknown, infos, strict=True))
+            if any(infos):  # the engine
+                self.runs_scripts = False
         return all(self._commands[name] for name in names)
 
     def mark_missing(self, name: str) -> None:
@@ -66,11 +69,19 @@ class Capabilities:
         self._commands[name] = False
 
     def may_run_scripts(self) -> bool:
-        """Return whether EVAL works. The first call tries EVAL."""
-        if self.runs_scripts and not self._scripts_were_tried:
+        """Return whether EVAL works. The first call tries EVAL, except on the engine."""
+        if not self._scripts_were_tried and not self.has("PS.EXEC") and self.runs_scripts:
             self._scripts_were_tried = True
             self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
         return self.runs_scripts
+
+    def stops_at_errors(self) -> bool:
+        """Return whether PS.EXEC works, which ends a transaction at the first error. The first call tries it."""
+        if not self._stops_were_tried and self.has("PS.EXEC"):
+            self._stops_were_tried = True
+            if "without MULTI" not in str(self._ask(("PS.EXEC",))[0]):
+                self.mark_missing("PS.EXEC")
+        return self.has("PS.EXEC")
 
     def learn_size(self, stream: str, size: int) -> None:
         """Record the size of one of the stream's entries, in bytes."""

@@ -42,7 +42,7 @@ class Need(StrEnum):
     SHARED = "consume=shared"
     DEAD_LETTERS = "deadLetterStream"
     MALFORMED = "counts of values that do not parse, for a StreamMonitor (not needed)"
-    MOVE_LETTERS = "moving dead letters by a script (not needed)"
+    MOVE_LETTERS = "moving dead letters while other programs add entries (not needed)"
     ENGINE = "recognising the engine (not needed)"
     READ_COLUMNS = "reading ranges from the engine as columns (not needed)"
     WATCH_CHEAPLY = "checking cheaply for new entries (not needed)"
@@ -114,9 +114,13 @@ COMMANDS: dict[str, Sent] = {
     "HSETNX": Sent(1, True, (Need.WRITE_ONCE,)),
     "HEXISTS": Sent(1, True, (Need.WRITE_AGAIN,)),
     "COMMAND INFO": Sent(
-        0, True, (Need.MOVE_STAGED, Need.WRITE_COLUMNS, Need.ENGINE, Need.READ_COLUMNS), probe=("XADD",)
+        0,
+        True,
+        (Need.MOVE_STAGED, Need.WRITE_COLUMNS, Need.MOVE_LETTERS, Need.ENGINE, Need.READ_COLUMNS),
+        probe=("XADD",),
     ),
     "EVAL": Sent(3, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS, Need.PLAN_LARGE)),
+    "PS.EXEC": Sent(0, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS)),
     "PS.APPEND": Sent(1, False, (Need.MOVE_STAGED,)),
     "PS.ADD": Sent(1, False, (Need.WRITE_COLUMNS,)),
     "INFO": Sent(0, True, (Need.SEE_EVICTION, Need.READ_FROM, Need.READ_FROM_CLUSTER)),

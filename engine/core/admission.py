@@ -14,12 +14,12 @@ from engine.core.clients.session import Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
-from engine.core.table.registry import COMMANDS, WRITTEN, Command
+from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command
 from engine.core.table.unsupported import family_of
 from engine.text.messages import clients, general, server
 
 #: Commands that run immediately inside MULTI instead of being queued.
-NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
+NOT_QUEUED = {*EXECUTING, "discard", "multi", "watch", "quit", "reset"}
 #: Commands that a RESP2 client may call while it is subscribed.
 _IN_SUBSCRIPTION = {
     "subscribe",
@@ -177,7 +177,7 @@ class Admission:
 def _all_flags(session: Session, command: Command) -> Iterator[frozenset[str]]:
     """Yield the flags of a command. For EXEC, also yield the flags of each queued command."""
     yield command.flags
-    if command.name == "exec":
+    if command.name in EXECUTING:
         for queued, _ in session.multi or ():
             yield queued.flags
 

@@ -41,7 +41,7 @@ from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, S
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
-from engine.core.table.registry import COMMANDS, WRITTEN, Command, called_by
+from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
 from engine.settings.config import Config
 from engine.text.messages import clients, general, streams
 
@@ -283,7 +283,7 @@ class Core:
 
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """Return the reply to a refused command, and fail the transaction that it is part of."""
-        if argv[0].upper() == b"EXEC":
+        if argv[0].decode("latin-1").lower() in EXECUTING:
             session.multi, session.multi_failed = None, False
             self.changes.unwatch(session)
             error = CommandError(clients.exec_refused(error.text))

@@ -41,7 +41,7 @@ def check(connection: Connection) -> Iterator[Finding]:
     yield from _clocks(connection)
     yield from _commands(connection)
     yield from _user(connection)
-    yield _scripts(connection)
+    yield from _scripts(connection)
     yield _databases(connection)
     yield from security.check(connection, facts, settings)
     yield from _settings(settings, facts)
@@ -187,14 +187,17 @@ def _user(connection: Connection) -> Iterator[Finding]:
             yield Finding("user", verdict, f"{shown} may not call {commands}", advice)
 
 
-def _scripts(connection: Connection) -> Finding:
-    reply = _try(connection, ("EVAL", "return 1", 0))
-    if reply == 1:
-        return Finding(
+def _scripts(connection: Connection) -> Iterator[Finding]:
+    """Yield the finding about scripts, which the engine does not need."""
+    if connection.capabilities.has("PS.STATE"):
+        return
+    if connection.capabilities.may_run_scripts():
+        yield Finding(
             "scripts", Verdict.OK, "EVAL works", "The connector plans batches without fetching large entries."
         )
+        return
     advice = "The connector works without EVAL, but may fetch entries above 1 KiB a second time for planning."
-    return Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
+    yield Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
 
 def _databases(connection: Connection) -> Finding:

@@ -1,7 +1,7 @@
 """Transfer of dead letters to another stream: each letter is added once and removed once, even after an interruption.
 
 A letter is removed only after its entry is known to be in the target. If the server refuses the XADD, the letter stays.
-A transaction alone does not ensure this, since it continues after a failed command. So there are two ways:
+A transaction alone does not ensure this, since it continues after a failed command. So there are two ways on Redis:
 
 * Within one slot (any two streams, if there is no cluster) a script adds and removes a letter; it stops if XADD fails.
 * Between slots of a cluster the letter is added together with a *note* in the target's slot, and removed afterwards:
@@ -10,6 +10,9 @@ A transaction alone does not ensure this, since it continues after a failed comm
 
   An existing note means that a program added the letter and was interrupted before it removed the letter. A note is
   removed after its letter, and letters are looked up after notes, so that only one of two programs adds a letter.
+
+On the engine, a transaction adds and removes letters within one slot. It watches the source, and PS.EXEC ends it if
+XADD fails.
 
 If the user may not run scripts, or an entry is too large for a script (`_SCRIPT_WORDS`), the target is watched as well.
 The reasons for which XADD may be refused are checked first, and the transaction is repeated if another program has
@@ -78,7 +81,7 @@ def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequ
     WRITE_CONTENDED, and refusals of the server. After an error, the remaining letters stay in the source.
     """
     one_slot = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
-    scripts = connection.pipeline([("EVAL", "return 1", 0)])[0] == 1
+    scripts = connection.capabilities.may_run_scripts()
     done: list[L] = []
     for page in pages(letters, _AT_ONCE):
         by_script = scripts and all(len(letter.whole) <= _SCRIPT_WORDS for letter in page)
@@ -103,7 +106,8 @@ def _by_script(connection: Connection, source: bytes, target: bytes, page: Seque
 
 
 def _watched(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
-    """Transfer within one slot by one transaction that watches both streams."""
+    """Transfer within one slot by one transaction. It watches both streams, but with PS.EXEC only the source."""
+    stops = connection.capabilities.stops_at_errors()
     moved: list[L] = []
 
     def decide(replies: list[Any]) -> list[Command]:
@@ -111,12 +115,17 @@ def _watched(connection: Connection, source: bytes, target: bytes, page: Sequenc
         moved = [letter for letter, reply in zip(page, replies, strict=True) if reply]
         if not moved:
             return []
-        _check_room(connection, target, len(moved))
-        adds: list[Command] = [("XADD", target, "*", *letter.whole[skip:]) for letter in moved]
-        return [*adds, ("XDEL", source, *(letter.id for letter in moved))]
+        if not stops:
+            _check_room(connection, target, len(moved))
+        commands: list[Command] = []
+        for letter in moved:
+            commands.append(("XADD", target, "*", *letter.whole[skip:]))
+            commands.append(("XDEL", source, letter.id))
+        return commands
 
     reads: list[Command] = [("XRANGE", source, letter.id, letter.id) for letter in page]
-    _raise_first(connection, target, change(connection, [source, target], reads, decide, partial=True))
+    watched = [source] if stops else [source, target]
+    _raise_first(connection, target, change(connection, watched, reads, decide, partial=True, stops=stops))
     return moved
 
 

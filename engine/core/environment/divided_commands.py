@@ -20,7 +20,7 @@ from engine.core.clients.session import Queued, Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Steps
 from engine.core.protocol.xadd_run import XaddRun
-from engine.core.table.registry import COMMANDS, called_by
+from engine.core.table.registry import COMMANDS, EXECUTING, called_by
 
 
 class DividedCommands:
@@ -104,7 +104,7 @@ def _calls(session: Session, argv: list[bytes]) -> Iterator[Queued]:
         return
     if session.multi is None:
         yield command, argv
-    elif command.name == "exec":
+    elif command.name in EXECUTING:
         yield from session.multi
 
 

@@ -19,7 +19,7 @@ process stops after any exception from the core.
 from __future__ import annotations
 
 from engine.core.keyspace.database import Database
-from engine.core.table.registry import Command
+from engine.core.table.registry import EXECUTING, Command
 
 #: Administrative commands that change nothing. The flag ``admin`` concerns only permissions, not effects.
 SHOWING = frozenset(
@@ -67,7 +67,7 @@ def is_fatal(command: Command, error: Exception) -> bool:
     """Return whether data or shared state may be inconsistent after ``error`` in the command's handler."""
     if only_reads(command):
         return _came_from_expiry(error)
-    return command.writes or "admin" in command.flags or command.name == "exec" or _came_from_expiry(error)
+    return command.writes or "admin" in command.flags or command.name in EXECUTING or _came_from_expiry(error)
 
 
 def _came_from_expiry(error: Exception) -> bool:

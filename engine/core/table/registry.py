@@ -188,6 +188,8 @@ class Command:
         return frozenset(names)
 
 
+#: Names of the commands that run the queue of a transaction.
+EXECUTING = frozenset({"exec", "ps.exec"})
 #: All commands by their upper-case name.
 COMMANDS: dict[bytes, Command] = {}
 #: The commands without subcommands by the names that clients write: in upper case and in lower case.

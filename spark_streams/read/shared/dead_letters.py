@@ -17,7 +17,8 @@ Spark may scan a batch several times at once, and any scan may be killed. Nevert
 
   An existing note belongs to a letter whose scan was killed before it acknowledged the entry. Pending entries are
   requested after the notes, so only one of two scans adds the letter. This method does not detect another program that
-  acknowledges or claims the entry between XPENDING and XACK.
+  acknowledges or claims the entry between XPENDING and XACK. On the engine, PS.EXEC ends the transaction if an XADD is
+  refused, so the target need not be watched.
 """
 
 from __future__ import annotations
@@ -90,7 +91,11 @@ def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[in
         _Letter(ids[row], _words(task.stream, ids[row], reason, count, _pairs(page, row)))
         for row, count in zip(rows, deliveries, strict=True)
     ]
-    in_script = _one_slot(connection, task) and all(len(letter.words) <= _SCRIPT_WORDS for letter in letters)
+    in_script = (
+        _one_slot(connection, task)
+        and connection.capabilities.may_run_scripts()
+        and all(len(letter.words) <= _SCRIPT_WORDS for letter in letters)
+    )
     for start in range(0, len(letters), _CHUNK):
         chunk = letters[start : start + _CHUNK]
         in_script = in_script and _move_by_script(connection, task, chunk)
@@ -151,16 +156,17 @@ class _Noted:
         self._letters = {letter.id: letter for letter in letters}
         self._target = (task.dead_letters or "").encode()
         self._notes = _notes_key(task)
+        self._stops = connection.capabilities.stops_at_errors()
         self._adding: list[_Letter] = []
         self._noted: list[bytes] = []  # entries whose letters are in the target, and which are still pending
         self._old: list[bytes] = []  # notes of entries that are no longer pending
 
     def move(self) -> None:
         """Add the missing letters, acknowledge their entries, and remove the notes."""
-        watched, reads = [self._notes, self._target], [("HGETALL", self._notes)]
-        done = change(self._connection, watched, reads, self._decide, partial=True)
+        watched, reads = [self._notes] if self._stops else [self._notes, self._target], [("HGETALL", self._notes)]
+        done = change(self._connection, watched, reads, self._decide, partial=True, stops=self._stops)
         adding, self._adding = self._adding, []
-        for letter, reply in zip(adding, done[::2], strict=True):
+        for letter, reply in zip(adding, done[::2], strict=False):
             (self._old if isinstance(reply, ResponseError) else self._noted).append(letter.id)
         task, connection = self._task, self._connection
         if self._noted:
@@ -187,7 +193,8 @@ class _Noted:
         self._adding = [letter for letter in eligible if notes.get(letter.id) != letter.note]
         if not self._adding:
             return []
-        _check_target(self._connection, self._target.decode(), len(self._adding))
+        if not self._stops:
+            _check_target(self._connection, self._target.decode(), len(self._adding))
         commands: list[Command] = []
         for letter in self._adding:
             commands.append(("XADD", self._target, "*", *letter.words))

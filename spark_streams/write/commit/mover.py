@@ -3,12 +3,13 @@
 A chunk is one transaction, and the fence of its task counts the rows, like all other rows:
 
     WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged; XINFO STREAM
-    MULTI; EVAL: add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
+    MULTI; add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
-A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
-would advance the fence even if the rows were refused. The script tests the user's permissions before it adds the first
-row. If a later row is refused, the script records the refusal in the fence. If the server runs no scripts, or the user
-lacks a permission, nothing is changed and the caller sends the rows.
+EXEC alone would advance the fence even if the rows were refused. On the engine, PS.APPEND adds all rows or none, and
+PS.EXEC in place of EXEC ends the transaction if they are refused. On Redis, a script adds the rows one by one and then
+advances the fence. It tests the user's permissions before it adds the first row. If a later row is refused, it records
+the refusal in the fence. If the server cannot move rows in either way, or the user lacks a permission, nothing is
+changed and the caller sends the rows.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks.replicas import ReplicaWait
 from spark_streams.write.tasks.slot_transaction import Terms
+from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
 #: Adds the rows of a chunk, which are XADD commands in RESP. A row with the field names of the previous row is parsed
-#: by a pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk's number, the result of `way_of`,
-#: the number of the task's rows before the chunk, the fence's fields.
+#: by a pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk's number, the number of the task's
+#: rows before the chunk, the fence's fields.
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
-local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]
+local data = call('HMGET', KEYS[2], ARGV[1])[1]
 local at, rows, size = 1, 0, #data
 -- A user without one of these rights is refused here, before anything is added.
 call('HSET', KEYS[2], 'moving', ARGV[1])
@@ -91,18 +93,11 @@ end
 local function add(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
-    -- PS.APPEND may have added some rows before the IDs were exhausted.
-    if rows > 0 or find(reply.err, 'last possible ID', 1, true) then
-      call('HSET', KEYS[3], 'refused', (number(ARGV[3]) + rows) .. ' ' .. reply.err)
-    end
+    if rows > 0 then call('HSET', KEYS[3], 'refused', (number(ARGV[2]) + rows) .. ' ' .. reply.err) end
     return reply
   end
 end
 
-if ARGV[2] == 'PS.APPEND' then
-  local refusal = add('PS.APPEND', KEYS[1], KEYS[2], ARGV[1])
-  if refusal then return refusal end
-end
 while at <= size do
   if not (pattern and take(match(data, pattern, at))) then
     parse()
@@ -113,21 +108,16 @@ while at <= size do
   if refusal then return refusal end
   rows = rows + 1
 end
-call('HSET', KEYS[3], unpack(ARGV, 4))
+call('HSET', KEYS[3], unpack(ARGV, 3))
 call('HDEL', KEYS[2], ARGV[1], ARGV[1] .. ':index')
 return 1
 """
 
 
-def way_of(connection: Connection) -> str:
-    """Return the command by which a script adds rows on the server: `PS.APPEND` or `XADD`.
-
-    Empty if the server runs no scripts or has refused this script.
-    """
+def _may_move(connection: Connection) -> bool:
+    """Return whether the server can move rows, and has not refused to."""
     known = connection.capabilities
-    if not known.moves_rows or not known.may_run_scripts():
-        return ""
-    return "PS.APPEND" if known.has("PS.APPEND") else "XADD"
+    return known.moves_rows and (known.stops_at_errors() or known.may_run_scripts())
 
 
 class Mover:
@@ -187,21 +177,23 @@ class Mover:
         if not is_staged:
             rows = self._rows
             fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))
-        if not state.movable or self._terms.options.nomkstream or not way_of(self._connection):
+        if not state.movable or self._terms.options.nomkstream or not _may_move(self._connection):
             link.pipeline([*asking, ("UNWATCH",)])
             return False
         after = FenceState(fence.state.batch, state.digest.rows, state.digest.text, fence.state.chunk + 1)
         commands = self._commands(number, after)
-        replies = link.pipeline([*asking, ("MULTI",), *commands, ("EXEC",)])[len(asking) :]
+        stops = self._connection.capabilities.stops_at_errors()
+        end, adding = ("PS.EXEC", 2) if stops else ("EXEC", 1)
+        replies = link.pipeline([*asking, ("MULTI",), *commands, (end,)])[len(asking) :]
         done = replies[-1]
         if done is None:
             return None
         if isinstance(done, ResponseError):
-            return self._not_queued(link, commands, replies)
-        moved, *others = done
-        if isinstance(moved, ResponseError):
-            return self._not_moved(moved)
-        self._connection.check(commands[1:], others)
+            return self._not_queued(link, commands, adding, replies)
+        for reply in done[:adding]:
+            if isinstance(reply, ResponseError):
+                return self._not_moved(reply)
+        self._connection.check(commands[adding : len(done)], done[adding:])
         fence.state, fence.digest = after, state.digest
         return True
 
@@ -244,28 +236,41 @@ class Mover:
 
     def _commands(self, number: int, after: FenceState) -> list[Command]:
         stream, key, fence = self._rows.stream, self._rows.key, self._fence
-        words = (number, way_of(self._connection), fence.rows, *after.command(fence.key)[2:])
-        commands: list[Command] = [("EVAL", _SCRIPT, 3, stream, key, fence.key, *words)]
+        if self._connection.capabilities.stops_at_errors():
+            commands: list[Command] = [
+                ("HSET", key, "moving", number),  # a user without this right is refused before anything is added
+                ("PS.APPEND", stream, key, number),
+                after.command(fence.key),
+                ("HDEL", key, "moving", number, f"{number}:index"),
+            ]
+        else:
+            words = (number, fence.rows, *after.command(fence.key)[2:])
+            commands = [("EVAL", _SCRIPT, 3, stream, key, fence.key, *words)]
         commands += trim_commands(stream, self._terms.options)
         return [*commands, *self._terms.protocol.publish(stream, after)]
 
-    def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
-        """Handle a refused command, after which nothing was executed.
+    def _not_queued(self, link: Link, commands: list[Command], adding: int, replies: list[Any]) -> bool | None:
+        """Handle a refused command, after which nothing was executed. The first `adding` commands add the rows.
 
-        Returns False if the script was refused, and None to try again after a temporary refusal.
+        Returns False if moving was refused, and None to try again after a temporary refusal.
         """
         for command, reply in zip(commands, replies[1:], strict=False):
             if not isinstance(reply, ResponseError):
                 continue
-            if command is commands[0] and refusal_of(reply) is Refusal.SERVER:
+            if command in commands[:adding] and refusal_of(reply) is Refusal.SERVER:
                 return self._by_driver(reply)
             self._connection.learn_or_raise(reply, str(command[0]), link)
+            return None
+        known = self._connection.capabilities
+        if known.stops_at_errors() and is_refused(reason_of(replies[-1])):  # another server, still in MULTI
+            known.mark_missing("PS.EXEC")
+            self._lost()
             return None
         self._connection.learn_or_raise(replies[-1], "EXEC", link)
         return None
 
     def _not_moved(self, refusal: ResponseError) -> bool:
-        """Handle a refused script.
+        """Handle the refusal of a command that adds the rows.
 
         If the refusal is not about a row, nothing was changed, and the driver sends the rows. The refusal of the
         driver's transaction then names the command that the user may not call or the server cannot execute.

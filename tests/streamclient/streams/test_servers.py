@@ -71,6 +71,7 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     assert server.streams.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
 
 
+@pytest.mark.parametrize("instance", ["redis"], indirect=True)
 def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
     """If scripts are refused, the results are the same, but entries are transferred."""
     add(client, "s", 5, size=100_000)

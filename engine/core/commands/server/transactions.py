@@ -1,11 +1,12 @@
-"""MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace records changes of watched keys.
+"""MULTI, EXEC, PS.EXEC, DISCARD, WATCH and UNWATCH. The keyspace records changes of watched keys.
 
-The commands of a transaction run one after another. Blocked clients are served after the last command. If the
-transaction has several effects, ``engine.core.dispatch`` encloses them in MULTI and EXEC for the log.
+Dispatch queues the commands of a transaction, which run one after another. Blocked clients are served after the last
+command. If the transaction has several effects, ``engine.core.dispatch`` encloses them in MULTI and EXEC for the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import transaction_command
@@ -14,7 +15,7 @@ from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
 if TYPE_CHECKING:
-    from engine.core.clients.session import Session
+    from engine.core.clients.session import Queued, Session
     from engine.core.environment.context import Context
 
 
@@ -43,6 +44,22 @@ def multi(ctx: Context, argv: list[bytes]) -> Reply:
 @transaction_command("exec", "loading stale skip_slowlog", complexity="Depends on the commands queued.")
 def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs the commands queued since MULTI, unless a watched key has changed."""
+    return _execute(ctx, stops=False)
+
+
+@transaction_command(
+    "ps.exec", "loading stale skip_slowlog", since="8.10.0", complexity="Depends on the commands queued."
+)
+def ps_exec(ctx: Context, argv: list[bytes]) -> Reply:
+    """Runs the commands queued since MULTI until one fails, unless a watched key has changed.
+
+    The reply ends with the error of the command that failed. The effects of earlier commands remain.
+    """
+    return _execute(ctx, stops=True)
+
+
+def _execute(ctx: Context, *, stops: bool) -> Reply:
+    """Run the queued commands; with ``stops``, until one fails."""
     session = ctx.session
     queued = session.multi
     if queued is None:
@@ -57,11 +74,22 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     session.in_exec = True
     try:
         replies = Array()
-        for call in queued:
+        for call in _each(queued) if stops else queued:
             replies += ctx.run_queued(session, call)
+            if stops and isinstance(replies[-1], CommandError):
+                break
         return _in_pages(replies) if len(replies) > _MANY or Pages in map(type, replies) else replies
     finally:
         session.in_exec = False
+
+
+def _each(queued: list[Queued]) -> Iterator[Queued]:
+    """Yield the queued commands one by one, also those of runs of XADDs."""
+    for command, words in queued:
+        if isinstance(words, list):
+            yield command, words
+        else:
+            yield from ((command, argv) for argv in words.commands())
 
 
 def _in_pages(replies: Array) -> Pages:

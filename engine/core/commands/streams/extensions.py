@@ -237,16 +237,20 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries in a field of a hash to a stream, and returns how many.
 
     The field contains commands ``XADD key * field value ...`` for this key, without options, encoded in RESP. If the
-    field contains anything else or does not exist, the command fails and adds nothing.
+    field contains anything else or does not exist, or the stream has too few IDs left, the command fails and adds
+    nothing.
     """
     _, key, source, name = argv
-    ctx.db.stream(key)
+    stream = ctx.db.stream(key)
     fields: Hash | None = ctx.db.typed(source, Hash)
     data = None if fields is None else fields.get(name)
     if data is None:
         raise CommandError(streams.NOTHING_TO_APPEND)
+    runs = adds_of(key, data)
+    if stream is not None and ids.MAX_ID - stream.last_id < sum(run.count for run in runs):
+        raise CommandError(streams.ID_EXHAUSTED)
     added = 0
-    for run in adds_of(key, data):
+    for run in runs:
         for reply in ctx.run_queued(ctx.session, (COMMANDS[b"XADD"], run)):
             if isinstance(reply, CommandError):
                 return reply

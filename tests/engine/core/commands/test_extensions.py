@@ -5,10 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.admission import Refusal
 from engine.core.commands.streams import extensions
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
-from engine.core.protocol.replies import CommandError, Steps
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Steps
+from engine.core.protocol.xadd_run import XaddRun
 from engine.settings.config import Config
 from engine.wire import encode
 from engine.wire.parser import RequestParser
@@ -332,3 +334,63 @@ def test_ps_append_needs_permission_for_xadd():
         user("AUTH", "u", "x")
         assert b"NOPERM" in user("PS.APPEND", "s", "h", "0").text, rules
     assert run("EXISTS", "s") == 0
+
+
+def test_ps_append_adds_nothing_if_the_ids_run_out():
+    """If the stream has fewer IDs left than the field has entries, PS.APPEND adds none of them."""
+    run = Client()
+    run("HSET", "h", "0", encoded(*[[b"XADD", b"s", b"*", b"f", b"v"]] * 3))
+    run("XADD", "s", "18446744073709551615-18446744073709551613", "f", "v")
+    assert b"exhausted" in run("PS.APPEND", "s", "h", "0").text
+    assert run("XLEN", "s") == 1
+
+
+def queued(run: Client, *lines: str) -> None:
+    assert run("MULTI") == b"OK"
+    for line in lines:
+        assert run(*line.split()) == b"QUEUED"
+
+
+def test_ps_exec_ends_a_transaction_at_the_first_error():
+    """Commands after a failed one do not run; the reply ends with the error. The effects before it can be replayed."""
+    run = Client()
+    run.core.changes.recording = True
+    run("SET", "text", "v")
+    queued(run, "XADD s 1-1 f v", "INCR n", "XADD text * f v", "INCR n", "DEL s")
+    first, number, refusal = run("PS.EXEC")
+    assert (first, number, refusal.text[:9]) == (b"1-1", 1, b"WRONGTYPE")
+    assert (run("GET", "n"), run("XLEN", "s")) == (b"1", 1)
+    check_replay(run.core, NOW)
+    queued(run, "INCR n", "INCR n")
+    assert run("PS.EXEC") == [2, 3]
+
+
+def test_ps_exec_ends_within_a_run_of_xadds():
+    """PS.EXEC ends at an XADD that fails, even if it was queued as one of many."""
+    run = Client()
+    run("XADD", "s", "18446744073709551615-18446744073709551613", "f", "v")
+    assert run("MULTI") == b"OK"
+    body = b"$1\r\nf\r\n$1\r\nv\r\n"
+    run.core.execute_run(run.session, XaddRun(20, [b"XADD", b"s", b"*"], 2, [body] * 20, [len(body)] * 20), NOW)
+    assert run("SET", "k", "v") == b"QUEUED"
+    replies = run("PS.EXEC")
+    assert (len(replies), b"exhausted" in replies[-1].text, run("XLEN", "s"), run("GET", "k")) == (3, True, 3, None)
+
+
+def test_ps_exec_is_refused_like_exec():
+    """PS.EXEC needs MULTI, runs nothing if a watched key has changed, and fails after a command that was not queued."""
+    run, other = Client(), Client()
+    other.core, other.session = run.core, run.core.open_session(NOW)
+    assert run("PS.EXEC").text == b"ERR EXEC without MULTI"
+    run("WATCH", "k")
+    queued(run, "SET k v")
+    other("SET", "k", "w")
+    assert (run("PS.EXEC"), run("GET", "k")) == (NIL_ARRAY, b"w")
+    run("MULTI")
+    run("NO-COMMAND")
+    assert run("PS.EXEC").text.startswith(b"EXECABORT")
+    run.core.admission.refuse(Refusal.READONLY, b"READONLY x")
+    run("MULTI")
+    run("SET", "k", "v")
+    assert run("PS.EXEC").text.startswith(b"EXECABORT")
+    assert run("PS.EXEC").text == b"ERR EXEC without MULTI"
