@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
-from engine.text import doubles
+from engine.text.longdouble import DECIMAL
 from engine.text.messages import settings
 
 #: Letters of notify-keyspace-events that ``A`` includes, in the order in which Redis shows them.
@@ -145,8 +145,8 @@ class Percentiles:
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[float, ...]:
         """See ``Kind``."""
         del before
-        numbers = tuple(number for number in map(doubles.parse, words) if number is not None and 0 <= number <= 100)
-        if len(numbers) < len(words):
+        numbers = tuple(float(word) for word in words if DECIMAL.fullmatch(word))
+        if len(numbers) < len(words) or not all(0 <= number <= 100 for number in numbers):
             raise ConfigError(settings.PERCENTILES)
         return numbers
 

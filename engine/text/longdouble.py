@@ -1,4 +1,4 @@
-"""Floats with a 64-bit mantissa, for INCRBYFLOAT and HINCRBYFLOAT, computed in exact integer arithmetic.
+"""Floats with a 64-bit mantissa, for HINCRBYFLOAT, computed in exact integer arithmetic.
 
 On x86 Redis computes with 80-bit floats and shows 17 decimals of them. Python's floats have fewer bits, and numpy's
 long double depends on the machine. So sums are computed on exact fractions and rounded to 64 bits, half to even: the
@@ -14,8 +14,8 @@ _BITS = 64
 _MAX = Fraction((1 << _BITS) - 1) * (1 << (16384 - _BITS))
 _MIN = Fraction(1, 1 << 16445)
 DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
-HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
-INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
+_HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
+_INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 #: Maximum exponent. A greater exponent is out of range for any mantissa of up to ``_MAX_LENGTH`` digits.
 _MAX_EXPONENT = 20_000
 #: Maximum length of a number in bytes, as in Redis.
@@ -53,13 +53,13 @@ def parse(word: bytes) -> Fraction | None:
     """
     if len(word) > _MAX_LENGTH:
         return None
-    if INFINITE.fullmatch(word):
+    if _INFINITE.fullmatch(word):
         raise InfiniteError
     base = 10
     match = DECIMAL.fullmatch(word)
     if match is None:
         base = 16
-        match = HEX.fullmatch(word)
+        match = _HEX.fullmatch(word)
         if match is None:
             return None
     sign, whole, part, alone, power = match.groups(b"")

@@ -26,7 +26,6 @@ from engine.core.protocol.replies import (
     Simple,
     Verbatim,
 )
-from engine.text import doubles
 from streamwire.frames import BETWEEN
 
 Out = list[bytes | memoryview]
@@ -214,12 +213,16 @@ def _constant(text: bytes) -> Encoder:
     return run
 
 
+def _double(reply: float) -> bytes:
+    return repr(reply).removesuffix(".0").encode()
+
+
 def _double2(reply: float, out: Out) -> None:
-    _bulk(doubles.text(reply), out)
+    _bulk(_double(reply), out)
 
 
 def _double3(reply: float, out: Out) -> None:
-    out.append(b",%b\r\n" % doubles.text(reply))
+    out.append(b",%b\r\n" % _double(reply))
 
 
 def _verbatim3(reply: bytes, out: Out) -> None:

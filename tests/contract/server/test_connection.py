@@ -128,7 +128,7 @@ CASES: list[tuple[Any, Any]] = [
             "argument couldn't be parsed into an integer"
         ),
     ),
-    ("CONFIG SET hash-max-ziplist-entries 512 hash-max-listpack-entries 512", OK),
+    ("CONFIG SET slave-read-only yes replica-read-only yes", OK),
     (
         "CONFIG SET timeout x timeout 6",
         Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),

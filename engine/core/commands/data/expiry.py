@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
 
 
-def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
-    """Return the deadline of an option like EX, in milliseconds since the epoch. The amount must be positive."""
-    error = CommandError(data.invalid_expire(command_name))
-    if amount <= 0 or (seconds and amount > I64_MAX // 1000):
-        raise error
-    deadline = amount * 1000 if seconds else amount
-    if not absolute:
-        deadline += ctx.now
-    if deadline > I64_MAX:
-        raise error
-    return deadline
-
-
 #: Syntax of EX and its variants, for commands' usage lines.
 TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 #: Option with a time -> whether the time is in seconds, and whether it is since the epoch.
@@ -42,7 +29,7 @@ _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), 
 class TimeOption:
     """The expiry option of a command: ``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or a word without an amount.
 
-    This word is ``PERSIST`` for GETEX, and ``KEEPTTL`` for the other commands.
+    This word is ``PERSIST`` for GETEX, and ``KEEPTTL`` for SET.
     """
 
     __slots__ = ("_amount", "_unit", "keeps")
@@ -69,11 +56,17 @@ class TimeOption:
         return False
 
     def deadline(self, ctx: Context, command_name: bytes) -> int | None:
-        """Return the deadline in milliseconds since the epoch, None if no time was given."""
+        """Return the deadline in milliseconds since the epoch, None if no time was given. It must be positive."""
         if not self._unit:
             return None
         seconds, absolute = _OPTIONS[self._unit]
-        return positive_deadline(ctx, command_name, parse_int(self._amount), seconds=seconds, absolute=absolute)
+        amount, error = parse_int(self._amount), CommandError(data.invalid_expire(command_name))
+        if amount <= 0 or (seconds and amount > I64_MAX // 1000):
+            raise error
+        deadline = (amount * 1000 if seconds else amount) + (0 if absolute else ctx.now)
+        if deadline > I64_MAX:
+            raise error
+        return deadline
 
 
 def is_past(ctx: Context, deadline: int) -> bool:
@@ -153,7 +146,7 @@ def _expire(*, seconds: bool, absolute: bool) -> Handler:
 
 
 #: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a format of a description.
-TIMES = {
+_TIMES = {
     "seconds": (True, False, "the time to live of {}, in seconds"),
     "milliseconds": (False, False, "the time to live of {}, in milliseconds"),
     "unix-time-seconds": (True, True, "the expiry time of {}, in seconds since the epoch"),
@@ -166,7 +159,7 @@ for _name, _since, _kind in (
     ("expireat", "1.2.0", "unix-time-seconds"),
     ("pexpireat", "2.6.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _time_of = TIMES[_kind]
+    _seconds, _absolute, _time_of = _TIMES[_kind]
     _summary = f"Sets {_time_of.format('a key')}."
     key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=_summary)(
         _expire(seconds=_seconds, absolute=_absolute)
@@ -190,7 +183,7 @@ for _name, _since, _kind in (
     ("expiretime", "7.0.0", "unix-time-seconds"),
     ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _time_of = TIMES[_kind]
+    _seconds, _absolute, _time_of = _TIMES[_kind]
     _summary = f"Returns {_time_of.format('a key')}; -1 if the key does not expire, -2 if it does not exist."
     key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
         partial(_time, seconds=_seconds, absolute=_absolute)

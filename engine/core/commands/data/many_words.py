@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from engine.core.protocol.replies import Reply, paged
+from engine.core.protocol.replies import Reply
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -32,20 +32,5 @@ def counted(
             count += handler(ctx, argv[:first] + argv[at : at + size])
             yield
         return count
-
-    return ctx.in_steps(argv, work())
-
-
-def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: Callable[[list[bytes]], list[Reply]]) -> Reply:
-    """Return the results of ``part`` for all of ``words`` in order, processed in steps if there are many."""
-    if len(words) <= MANY:
-        return part(words)
-
-    def work() -> Generator[None, None, Reply]:
-        results: list[Reply] = []
-        for at in range(0, len(words), AT_ONCE):
-            results += part(words[at : at + AT_ONCE])
-            yield
-        return paged(results)
 
     return ctx.in_steps(argv, work())

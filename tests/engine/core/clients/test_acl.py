@@ -124,6 +124,12 @@ def test_an_invalid_rule_is_refused_with_redis_s_reason(rules: str, reason: byte
     assert reason in raised.value.reason
 
 
+def test_rules_written_for_redis_may_name_commands_that_the_engine_lacks() -> None:
+    """Rules with categories and commands of lists, sorted sets, scripts and bits are accepted and shown."""
+    rules = "+@all -@list +@sortedset -@bitmap -zadd -blpop -sort -eval -setbit -setex -hexpire"
+    assert shown(user(*rules.split())).endswith(f"resetchannels {rules}")
+
+
 def test_a_pattern_cannot_hold_blanks() -> None:
     for rule in (b"~a b", b"&a b", b"~a\0"):
         with pytest.raises(RuleError):
