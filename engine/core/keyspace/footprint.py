@@ -27,8 +27,8 @@ _DICT_ENTRY = 36
 #: lists.
 _PER_KEY = _DICT_ENTRY + 32 + 3 * 8
 
-#: Maximum number of fields of a hash that are measured. Measuring them takes less than 10 ms.
-_FIELDS = 50_000
+#: Maximum number of fields of a hash that are measured. Measuring them takes a few milliseconds.
+_FIELDS = 20_000
 #: Minimum number of sampled segments of a stream.
 _SEGMENTS = 200
 #: Minimum number of sampled groups of a stream, and of sampled idempotent IDs of a producer.

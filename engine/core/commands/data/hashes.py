@@ -69,6 +69,8 @@ def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
     if len(argv) % 2:
         raise CommandError(general.wrong_arity(argv[0].lower()))
+    if len(argv) > MANY:
+        return counted(ctx, argv, 2, hset, reply=OK)
     _put_fields(ctx, argv[1], argv[2:], b"hset")
     return OK
 

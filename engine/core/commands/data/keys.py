@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.many_words import counted
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import Database, Value, type_name
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple, paged
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
@@ -17,7 +19,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: More keys than this number are deleted or matched in steps. Also the number of keys matched per step.
+#: More keys or fields than this are deleted, matched or copied in steps. Also the number matched or copied per step.
 _MANY = 2000
 #: Number of keys deleted per step.
 _AT_ONCE = 500
@@ -37,7 +39,7 @@ _FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large ta
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
     if len(argv) > _MANY:
-        return counted(ctx, argv, 1, delete, _AT_ONCE)
+        return counted(ctx, argv, 1, delete, at_once=_AT_ONCE)
     db, changes, deleted = ctx.db, ctx.changes, []
     for key in argv[1:]:
         if db.delete(key):
@@ -193,11 +195,6 @@ def _database(ctx: Context, word: bytes) -> Database:
     return ctx.databases[index]
 
 
-def copy_of(value: Value) -> Value:
-    """Return an independent copy of a value."""
-    return value if isinstance(value, bytes) else value.copy()
-
-
 @key_command(
     "copy source destination [DB destination-db] [REPLACE]",
     "write denyoom",
@@ -223,7 +220,23 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.read(source)
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
-    former = _put(target_db, target, copy_of(value), ctx.db.deadline(source))
+    if isinstance(value, Hash) and len(value) > _MANY:
+        return ctx.in_steps(argv, _copy_in_steps(ctx, target_db, argv, value))
+    return _copied(ctx, target_db, argv, value if isinstance(value, bytes) else value.copy())
+
+
+def _copy_in_steps(ctx: Context, target_db: Database, argv: list[bytes], fields: Hash) -> Generator[None, None, Reply]:
+    copied, items = Hash(), iter(fields.items())
+    while part := list(islice(items, _MANY)):
+        copied.update(part)
+        yield
+    return _copied(ctx, target_db, argv, copied)
+
+
+def _copied(ctx: Context, target_db: Database, argv: list[bytes], value: Value) -> Reply:
+    """Put the copied value at its destination."""
+    source, target = argv[1], argv[2]
+    former = _put(target_db, target, value, ctx.db.deadline(source))
     ctx.changes.notify("g", b"copy_to", target, target_db.index)
     target_db.report_overwritten(target, former, value)
     ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")

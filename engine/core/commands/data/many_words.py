@@ -21,9 +21,18 @@ AT_ONCE = 2000
 
 
 def counted(
-    ctx: Context, argv: list[bytes], first: int, handler: Callable[[Context, list[bytes]], Reply], at_once: int = 0
+    ctx: Context,
+    argv: list[bytes],
+    first: int,
+    handler: Callable[[Context, list[bytes]], Reply],
+    *,
+    at_once: int = 0,
+    reply: Reply = None,
 ) -> Reply:
-    """Run ``handler`` with ``at_once`` of the words from ``first`` on in each step; return the sum of its replies."""
+    """Run ``handler`` with ``at_once`` of the words from ``first`` on in each step; return the sum of its replies.
+
+    If given, return ``reply`` instead of the sum.
+    """
     size = at_once or AT_ONCE
 
     def work() -> Generator[None, None, Reply]:
@@ -31,6 +40,6 @@ def counted(
         for at in range(first, len(argv), size):
             count += handler(ctx, argv[:first] + argv[at : at + size])
             yield
-        return count
+        return count if reply is None else reply
 
     return ctx.in_steps(argv, work())

@@ -5,7 +5,7 @@
 A deadline is in milliseconds since the epoch; -1 means none. Types and their values:
 
 * ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
-* ``h`` hash: 1, [field, value, ...].
+* ``h`` hash: 0, [field, value, ...].
 * ``x`` stream: see `engine.shell.durability.formats.stream_records`.
 
 IDs are text (``ms-seq``). Tables and arrays are bulk strings of native numbers, or the number of the binary part that
@@ -118,7 +118,7 @@ def _value(value: Any, put: Put, named: set[int] | None, pause: Callable[[], Non
     if isinstance(value, Stream):
         return [b"x", *stream_records.encode(value, put, named, pause)]
     if isinstance(value, Hash | HashImage):
-        return [b"h", 1, [word for pair in value.items() for word in pair]]
+        return [b"h", 0, [word for pair in value.items() for word in pair]]
     return [b"s", value]
 
 

@@ -93,6 +93,7 @@ SLOW_READS = [
     "DUMP h",
     f"HMGET h {_FIELDS}",
     "HRANDFIELD h 90 WITHVALUES",
+    "COPY h copied",
 ]
 #: Commands of another client while a hash of 50 fields is read.
 DISTURBANCES = [
@@ -164,6 +165,7 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
     "command",
     [
         "HSET h " + _FIELDS.replace("f", "new-f") + " " + _FIELDS,
+        "HMSET h " + _FIELDS.replace("f", "new-f") + " " + _FIELDS,
         f"HDEL h {_FIELDS}",
     ],
     ids=lambda command: command[:20],
