@@ -23,7 +23,7 @@ from pathlib import Path
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.unsupported_types import UnsupportedTypes
+from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.durability.files import Files, replace_file
@@ -32,12 +32,13 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import TornError, blocks_after, pieces_from, written_size
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability.log.left_out import LeftOutKeys, count_unsupported
 from engine.shell.durability.log.replay import Replay, parse_command
 from engine.shell.durability.segments.file import MAGIC
 from engine.shell.durability.segments.store import FOLDER
 from engine.shell.durability.segments.verification import check_file, check_stored, segment_files_near
 
-WHOLE, DAMAGED, TROUBLE = 0, 1, 2
+WHOLE, DAMAGED, TROUBLE, UNSUPPORTED = 0, 1, 2, 3
 USAGE = """\
 usage: python -m engine check PATH [--fix]
 
@@ -46,7 +47,8 @@ directory.
 The check reports what PATH contains, the byte at which it is damaged, and what truncation at that byte would lose.
 --fix truncates a damaged file of a log, and keeps a copy of each file that it changes. Other files are never changed.
 Do not check files that a running engine writes to.
-Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
+Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run, 3 no damage, but types that the
+engine does not store.
 """
 #: Number of databases in which a log is loaded. A real configuration has fewer.
 _DATABASES = "256"
@@ -104,19 +106,21 @@ class _Check:
             return self._log(path)
         data = self._files.map(path)
         if rdb_file.is_rdb(data):
-            fault, end = self._rdb(path, data, _core(), expire=True)
+            found = UnsupportedTypes()
+            fault, end = self._rdb(path, data, _core(), found, expire=True)
             if fault is None and bytes(data[end : end + 1]) in (b"*", b"#"):
                 # A log of Redis before 7.0: commands follow the RDB data.
-                return self._single(path, data, end)
+                return max(self._single(path, data, end), self._tell_unsupported(path, found))
             if fault is None and end < len(data):
                 fault = _Fault(path, end, f"{len(data) - end} bytes follow the end of the file")
-            return self._report(fault)
+            return self._report(fault) or self._tell_unsupported(path, found)
         if snapshot.is_snapshot(data):
-            core = _core()
-            return self._report(self._snapshot(path, data, core) or self._check_stored(path, core))
+            core, found = _core(), UnsupportedTypes()
+            fault = self._snapshot(path, data, core, found) or self._check_stored(path, core)
+            return self._report(fault) or self._tell_unsupported(path, found)
         if bytes(data[: len(MAGIC)]) == MAGIC:
-            found = check_file(path, data, self._say)
-            return self._report(found and _Fault(*found))
+            wrong = check_file(path, data, self._say)
+            return self._report(wrong and _Fault(*wrong))
         if data and bytes(data[:1]) not in b"*#\0":
             raise CannotCheckError(f"{path} is not a snapshot, an RDB file or an append-only file")
         return self._single(path, data)
@@ -133,14 +137,14 @@ class _Check:
 
     # -- snapshots and RDB files --------------------------------------------------------------------------------------
 
-    def _snapshot(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
+    def _snapshot(self, path: Path, data: memoryview, core: Core, found: UnsupportedTypes) -> _Fault | None:
+        before = found.total
         try:
             segments = segment_files_near(self._files, path)
-            keys, left_out = snapshot.load(data, core, segments=segments, skip_unsupported=True)
+            keys = snapshot.load(data, core, segments=segments, skip_unsupported=True, left_out=found)
         except DamagedError as error:
             return _Fault(path, error.offset, error.reason)
-        self._say(f"{path}: snapshot, {len(data)} bytes, {keys + left_out.total} keys: intact")
-        self._tell_left_out(path, left_out)
+        self._say(f"{path}: snapshot, {len(data)} bytes, {keys + found.total - before} keys: intact")
         return None
 
     def _check_stored(self, path: Path, core: Core) -> _Fault | None:
@@ -148,24 +152,28 @@ class _Check:
         found = check_stored(path, core.databases, self._say)
         return found and _Fault(*found)
 
-    def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> tuple[_Fault | None, int]:
+    def _rdb(
+        self, path: Path, data: memoryview, core: Core, found: UnsupportedTypes, *, expire: bool
+    ) -> tuple[_Fault | None, int]:
         """Return the fault, or None, and the offset where the RDB data ends (0 after a fault)."""
-        rdb = RdbFiles(core)
+        rdb, before = RdbFiles(core), found.total
         try:
-            end = rdb.load(data, expire=expire)
+            end = rdb.load(data, found, expire=expire)
         except DamagedError as error:
             return _Fault(path, error.offset, error.reason), 0
-        found = rdb.last
-        keys = found.keys + found.expired + found.left_out.total
-        proof = "intact" if found.has_sum else "no damage found, but it has no checksum"
-        self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
-        self._tell_left_out(path, found.left_out)
+        last = rdb.last
+        keys = last.keys + last.expired + found.total - before
+        proof = "intact" if last.has_sum else "no damage found, but it has no checksum"
+        self._say(f"{path}: RDB file, version {last.version}, {end} bytes, {keys} keys: {proof}")
         return None, end
 
-    def _tell_left_out(self, path: Path, left_out: UnsupportedTypes) -> None:
-        """Report the types that the engine does not store."""
-        if left_out:
-            self._say(f"{path}: types that the engine does not store: {left_out}")
+    def _tell_unsupported(self, path: Path, found: UnsupportedTypes) -> int:
+        """Report the types that the engine does not store; return the exit status."""
+        if not found:
+            return WHOLE
+        self._say(f"{path}: {UnsupportedTypesError(found).reason}")
+        self._say(f"{path}: the engine loads the rest with 'skip-unsupported-types yes'")
+        return UNSUPPORTED
 
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:
@@ -181,10 +189,11 @@ class _Check:
 
         Return the exit status.
         """
-        fault, commands = _read(path, data, begin)
+        found = UnsupportedTypes()
+        fault, commands = _read(path, data, begin, found)
         if fault is None:
             self._say(f"{path}: append-only file, {len(data) - begin} bytes, {commands} commands: intact")
-            return WHOLE
+            return self._tell_unsupported(path, found)
         self._tell(fault, data, commands)
         if not self._fix:
             return DAMAGED
@@ -204,11 +213,11 @@ class _Check:
         missing = [entry.name for entry in manifest.files if self._files.size(path.parent / entry.name) < 0]
         if missing:
             return self._report(_Fault(path, 0, f"the manifest names missing files: {', '.join(missing)}"))
-        core = _core()
+        core, found = _core(), UnsupportedTypes(keeps_keys=True)
         for entry in manifest.files:
             file = path.parent / entry.name
             data = self._files.map(file)
-            fault = self._load(file, data, core)
+            fault = self._load(file, data, core, found)
             if fault is None:
                 continue
             later = manifest.files[manifest.files.index(entry) + 1 :]
@@ -229,20 +238,20 @@ class _Check:
             return self._report(fault)
         keys = sum(len(db) for db in core.databases)
         self._say(f"{path}: log of {len(manifest.files)} files, {keys} keys: intact")
-        return WHOLE
+        return self._tell_unsupported(path, found)
 
-    def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
+    def _load(self, path: Path, data: memoryview, core: Core, found: UnsupportedTypes) -> _Fault | None:
         """Load one file of a log into the core; return its fault, if any."""
         if snapshot.is_snapshot(data):
-            return self._snapshot(path, data, core)
+            return self._snapshot(path, data, core, found)
         begin = 0
         if rdb_file.is_rdb(data):
             # In a file of Redis before 7.0, commands follow the RDB data.
-            fault, begin = self._rdb(path, data, core, expire=False)
+            fault, begin = self._rdb(path, data, core, found, expire=False)
             if fault is not None or begin == len(data):
                 return fault
         behind = data[begin:]
-        replay = Replay(core, now_us())
+        replay = Replay(core, now_us(), left_out=LeftOutKeys(core, found, skips=True))
         try:
             replay.run(behind)
         except DamagedError as error:
@@ -343,14 +352,16 @@ def _core() -> Core:
 # -- parsing a log's file ---------------------------------------------------------------------------------------------
 
 
-def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, int]:
+def _read(
+    path: Path, data: memoryview, begin: int = 0, found: UnsupportedTypes | None = None
+) -> tuple[_Fault | None, int]:
     """Return the first syntax fault after offset ``begin`` of a log's file, or None, and the number of commands before
-    the fault.
+    the fault. The keys that the engine does not store are counted in ``found``.
     """
     written = written_size(data[begin:])
     good = commands = 0
     try:
-        for good, commands in _end_offsets(data[begin : begin + written]):  # noqa: B007 - the last values are used
+        for good, commands in _end_offsets(data[begin : begin + written], found):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
         offset, reason = error.offset, error.reason
@@ -376,7 +387,7 @@ def _last_end(data: memoryview, offset: int) -> int:
     return good
 
 
-def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
+def _end_offsets(data: memoryview, found: UnsupportedTypes | None = None) -> Iterator[tuple[int, int]]:
     """Yield the positions at which a log's file can be truncated, outside blocks and transactions, and the number of
     commands before each.
 
@@ -388,6 +399,8 @@ def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
     def after(argv: list[bytes], start: int) -> None:
         nonlocal began, commands
         commands += 1
+        if found is not None:
+            count_unsupported(argv, start, found)
         name = argv[0].upper()
         if name == b"MULTI":
             began = start

@@ -161,6 +161,11 @@ class Disk(Files):
 
         self._undo.setdefault(new.parent, []).append(undo)
 
+    def link(self, path: Path, new: Path) -> None:
+        self._step("link", new)
+        super().link(path, new)
+        self._undo.setdefault(new.parent, []).append(lambda: new.unlink(missing_ok=True))
+
     def remove(self, path: Path) -> None:
         self._step("remove", path)
         if path.exists():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import redis
 
+from engine.settings.kinds import ConfigError
 from engine.version import ENGINE_VERSION
 from spark_streams.errors import WriteError
 from tests import servers
@@ -129,6 +130,38 @@ def test_an_engine_starts_with_a_release_s_data(tmp_path: Path, release: str, na
     if name in scenarios.OF_COMMANDS:
         found, wanted = as_commands(found), as_commands(wanted)
     assert found == wanted
+
+
+#: Types in the files of 1.0.0rc1 that the engine no longer stores.
+_UNSUPPORTED = ("lists", "sets", "sorted sets", "expiring hash fields", "functions")
+
+
+@pytest.mark.parametrize("name", ["rdb", "psb", "log", "log-after-psb", "segments-on-disk"])
+def test_data_of_1_0_0rc1_with_other_types_is_refused_or_loaded_in_part(tmp_path: Path, name: str) -> None:
+    """A start names the types and changes no file; with skip-unsupported-types, all other keys are loaded, and the
+    original is kept.
+    """
+    release = scenarios.RELEASES / "1.0.0rc1"
+    data = shutil.copytree(release / "engine-all-types" / name, tmp_path / "data")
+    before = _files(data, {})
+    settings = scenarios.ENGINES[name]
+    with pytest.raises(ConfigError, match=r"not .*lists: 2, the first is key 'list' of database 0") as error:
+        Engine(data, **settings)
+    assert all(f"{kind}: " in str(error.value) for kind in _UNSUPPORTED[:4])
+    assert _files(data, {}) == before
+    engine = Engine(data, **settings, skip_unsupported_types="yes")
+    found, wanted = scenarios.contents(engine), scenarios.read_contents(release / "engine")
+    if settings.get("appendonly") == "no":
+        engine.run("SAVE")
+    engine.close()
+    engine.die()
+    if name in scenarios.OF_COMMANDS:
+        found, wanted = as_commands(found), as_commands(wanted)
+    assert found == wanted
+    kept = {path.replace("original-1-", ""): data for path, data in _files(data, {}).items() if "original-1-" in path}
+    assert kept == {path: data for path, data in before.items() if not path.startswith("segments")}
+    again = Engine(data, **settings)
+    assert again.run("DBSIZE") == len(wanted)
 
 
 @pytest.mark.parametrize("name", scenarios.READS)

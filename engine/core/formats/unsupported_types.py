@@ -6,6 +6,8 @@ Readers count the keys of each type to the end of the data, so that one error na
 from __future__ import annotations
 
 from engine.core.formats.damage import ForeignError
+from engine.core.protocol.replies import CommandError
+from engine.text.messages import data
 
 LISTS, SETS, SORTED_SETS = "lists", "sets", "sorted sets"
 FIELD_EXPIRY, FUNCTIONS = "expiring hash fields", "functions"
@@ -40,13 +42,18 @@ def shown_library(code: bytes) -> str:
 
 
 class UnsupportedTypes:
-    """The unsupported types found in one source: for each type, the number of its items and the first item."""
+    """The unsupported types found in one source: for each type, the number of its items and the first item.
 
-    def __init__(self) -> None:
+    ``keeps_keys``: whether to store the keys, so that later commands of a log are recognised.
+    """
+
+    def __init__(self, *, keeps_keys: bool = False) -> None:
         self.counts: dict[str, int] = {}
         self._first: dict[str, str] = {}
         #: Offset of the first item.
         self.offset = 0
+        #: Type of each key that has a value of an unsupported type, by database and key; None if not stored.
+        self.keys: dict[tuple[int, bytes], str] | None = {} if keeps_keys else None
 
     def add(self, kind: str, item: str, offset: int) -> None:
         """Count an item of the type ``kind``; ``item`` describes it, ``offset`` is its offset in the source."""
@@ -54,6 +61,12 @@ class UnsupportedTypes:
             self.offset = offset
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._first.setdefault(kind, item)
+
+    def add_key(self, kind: str, key: bytes, db: int, offset: int) -> None:
+        """Count a key with a value of the type ``kind``."""
+        if self.keys is not None:
+            self.keys[db, key] = kind
+        self.add(kind, shown_key(key, db), offset)
 
     @property
     def total(self) -> int:
@@ -73,4 +86,11 @@ class UnsupportedTypesError(ForeignError):
 
     def __init__(self, found: UnsupportedTypes) -> None:
         super().__init__(found.offset, f"this engine stores streams, strings and hashes, not {found}")
-        self.found = found
+
+
+class UnsupportedValueError(CommandError):
+    """RESTORE's error for a value of the type ``kind``, which the engine does not store."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(data.unsupported_value(kind))
+        self.kind = kind

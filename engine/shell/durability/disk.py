@@ -41,6 +41,7 @@ from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.rewrite import Rewrites
 from engine.shell.durability.log.sync_waiters import LogWaiters
 from engine.shell.durability.log.writer import ALWAYS, Log
+from engine.shell.durability.originals import Originals
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.states.life import Life, LifeEvent, life
@@ -87,12 +88,15 @@ class DiskDurability:
         rdb = RdbFiles(core)
         self.keeping = StreamStorage(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
+        self.originals = originals = Originals(config, files, segments.documents)
         relieve = self.keeping.relieve
-        self.appendonly = AppendOnly(core, files, rdb, segments, folder, name, self.log, workers.save, relieve)
+        self.appendonly = AppendOnly(
+            core, files, rdb, segments, originals, folder, name, self.log, workers.save, relieve
+        )
         self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, workers.soon, clock, flush)
         self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
         self.snapshots = Snapshots(
-            core, files, rdb, segments, workers.save, workers.soon, clock, lambda: now() // 1000, flush
+            core, files, rdb, segments, originals, workers.save, workers.soon, clock, lambda: now() // 1000, flush
         )
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
@@ -150,7 +154,10 @@ class DiskDurability:
             raise ConfigError(self._ownership.refusal)
 
     def _open_log(self) -> None:
-        if not self.appendonly.open():
+        if self.appendonly.must_be_replaced:
+            self.appendonly.keep_original()
+            self.rewrites.write_now()
+        elif not self.appendonly.open():
             self.rewrites.write_now()
         self.appendonly.clear_temporaries()
         self.switch.opened()
@@ -510,6 +517,7 @@ class DiskDurability:
             "rdb_changes_since_last_save": self.core.changes.dirty,
             "aof_enabled": int(self.switch.is_on),
             "engine_loading_seconds": f"{self._loading_seconds:.3f}",
+            "engine_loading_left_out": self.originals.left_out,
             **self.snapshots.facts(),
             **self.rewrites.facts(),
             **self.appendonly.facts(),

@@ -61,6 +61,14 @@ class Files:
         """Rename a file, replacing any file that has the new name."""
         old.replace(new)
 
+    def link(self, path: Path, new: Path) -> None:
+        """Give a file a second name, which must be free."""
+        new.hardlink_to(path)
+
+    def is_same(self, path: Path, other: Path) -> bool:
+        """Return whether two existing names are names of the same file."""
+        return path.samefile(other)
+
     def remove(self, path: Path) -> None:
         """Remove the file if it exists."""
         path.unlink(missing_ok=True)

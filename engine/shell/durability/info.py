@@ -44,7 +44,7 @@ _LINES_OF_SEGMENTS = (
     "engine_segment_cached_bytes",
     "engine_segment_last_write_status",
 )
-_LAST_LINES = ("engine_rdb_last_load_left_out", "engine_loading_seconds")
+_LAST_LINES = ("engine_loading_left_out", "engine_loading_seconds")
 
 
 def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:

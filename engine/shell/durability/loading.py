@@ -32,9 +32,10 @@ class Loader:
         core.changes.replaying = True
         try:
             if from_log:
-                self._appendonly.adopt_old_file()
+                self._appendonly.find_old_file()
             if from_log and self._appendonly.find():
                 self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
+                self._appendonly.adopt_old_file()
                 position = self._appendonly.position
                 self._report("the append-only file")
             elif path := self._snapshots.load():

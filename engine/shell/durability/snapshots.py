@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.settings.special_kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
@@ -29,6 +30,7 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
+from engine.shell.durability.originals import Originals
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.housekeeping.allocator import give_back
@@ -54,6 +56,7 @@ class Snapshots:
         files: Files,
         rdb: RdbFiles,
         segments: SegmentFiles,
+        originals: Originals,
         background: Background,
         soon: Soon,
         clock: Callable[[], float],
@@ -64,6 +67,7 @@ class Snapshots:
         self._files = files
         self._rdb = rdb
         self._segments = segments
+        self._originals = originals
         self._background = background
         self._soon = soon
         self._clock = clock
@@ -148,15 +152,18 @@ class Snapshots:
         if path is None:
             return None
         data = self._files.map(path)
+        found = UnsupportedTypes()
         with _naming(path):
-            if not rdb_file.is_rdb(data):
-                snapshot.load(data, self._core, segments=self._segments)
+            if rdb_file.is_rdb(data):
+                self.saved_position = rdb_file.position_of(data)
+                end = self._rdb.load(data, found, expire=self.saved_position is None, merge=merge)
+                if end < len(data):
+                    raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
+            else:
+                skips = self._originals.skips
+                snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
                 self.saved_position = snapshot.position_of(data)
-                return path
-            self.saved_position = rdb_file.position_of(data)
-            end = self._rdb.load(data, expire=self.saved_position is None, merge=merge)
-            if end < len(data):
-                raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
+            self._originals.loaded(path, found)
         return path
 
     def _newest(self) -> Path | None:
@@ -269,6 +276,7 @@ class Snapshots:
             give_back()
             # Keep the segment files of the old and the new file: until the directory is synced, either may be on disk.
             documents.note(path, attempt.named | documents.named_by(path))
+            self._originals.keep(path)
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
             documents.note(path, attempt.named)

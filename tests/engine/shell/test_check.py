@@ -11,6 +11,7 @@ import pytest
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.shell import check
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from tests import servers
@@ -273,5 +274,5 @@ def test_rdb_files_of_redis():
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
             with pytest.raises(DamagedError) as caught:
-                RdbFiles(check._core()).load(memoryview(wrong), expire=True)
+                RdbFiles(check._core()).load(memoryview(wrong), UnsupportedTypes(), expire=True)
             assert 0 <= caught.value.offset <= len(data)

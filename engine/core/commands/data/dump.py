@@ -14,6 +14,7 @@ from engine.core.formats.rdb import value_reader, value_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION, forms_version
+from engine.core.formats.unsupported_types import UnsupportedValueError
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
@@ -114,7 +115,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if reader.at != len(payload) - _TAIL.size:
         raise CommandError(data.BAD_DUMP_BODY)
     if isinstance(value, value_reader.Unsupported):
-        raise CommandError(data.unsupported_value(value.kind))
+        raise UnsupportedValueError(value.kind)
     return value
 
 

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.rdb import value_reader
+from engine.core.formats.rdb import skipper, value_reader
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.stream_reader import load_rest
@@ -24,7 +24,6 @@ from engine.core.formats.unsupported_types import (
     FIELD_EXPIRY,
     FUNCTIONS,
     UnsupportedTypes,
-    UnsupportedTypesError,
     module_data,
     shown_key,
     shown_library,
@@ -167,9 +166,9 @@ class Loading:
     """Reads one file into ``databases``.
 
     Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. Keys of types
-    that the engine does not store are left out and counted. Unless ``skip_unsupported``, the end of the file then
-    raises UnsupportedTypesError, and keys after the first such key are only read past. With ``merge``, keys of the file
-    replace existing keys; otherwise a duplicate key is an error.
+    that the engine does not store are left out and counted in ``left_out``. Unless ``skip_unsupported``, the caller
+    discards the databases if there are such keys, so no key is added after the first one. With ``only_scan``, no key is
+    added at all. With ``merge``, keys of the file replace existing keys; otherwise a duplicate key is an error.
     """
 
     def __init__(
@@ -179,13 +178,17 @@ class Loading:
         *,
         now: int | None = None,
         skip_unsupported: bool = False,
+        left_out: UnsupportedTypes | None = None,
         merge: bool = False,
+        only_scan: bool = False,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
         self._makers = makers
         self._now = now
         self._skip_unsupported = skip_unsupported
+        #: Whether keys are only read past.
+        self._scans = only_scan
         self._source = _Source()
         self._merge = merge
         self._is_valkey = self._is_hungry = False
@@ -199,6 +202,8 @@ class Loading:
         self._rest_of_stream = b""
         self._has_expiring_fields = False
         self.summary = Summary()
+        if left_out is not None:
+            self.summary.left_out = left_out
         self._steps = self._read()
 
     def feed(self, piece: bytes) -> None:
@@ -250,8 +255,6 @@ class Loading:
             summary.has_sum = bool(total)
             if total and total != expected:
                 raise DamagedError(self._began, "the checksum does not match: the file is damaged")
-        if summary.left_out and not self._skip_unsupported:
-            raise UnsupportedTypesError(summary.left_out)
 
     def _items(self) -> Steps[None]:
         """Read everything up to the end marker."""
@@ -265,7 +268,7 @@ class Loading:
                 code = source.byte()
                 if code <= _LAST_TYPE:
                     key = source.string()
-                    if code == _STRING:
+                    if code == _STRING and not self._scans:
                         value = source.string()
                 elif code == END:
                     return
@@ -281,7 +284,10 @@ class Loading:
                 continue
             if value is None:
                 self._key = key
-                value = yield from value_reader.load(source, code, self._makers, is_valkey=self._is_valkey)
+                if self._scans:
+                    value = yield from value_reader.scan(source, code, is_valkey=self._is_valkey)
+                else:
+                    value = yield from value_reader.load(source, code, self._makers, is_valkey=self._is_valkey)
             self._add(key, value)
             self._key = None
             count += 1
@@ -313,15 +319,21 @@ class Loading:
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
         elif code == _FUNCTION:
-            self._leave_out(FUNCTIONS, shown_library(source.string()))
+            self.summary.left_out.add(FUNCTIONS, shown_library(source.string()), self._began)
+            self._found_unsupported()
         else:
             raise BadFormatError(f"the opcode {code} is not supported")
 
     def _module_aux(self) -> Steps[None]:
         source = self._source
         number = yield from whole(source, lambda: (source.length(), source.length(), source.length())[0])
-        yield from value_reader.skip_module_data(source)
-        self._leave_out(module_data(value_reader.module_name(number)), f"at byte {self._began}")
+        yield from skipper.skip_module_data(source)
+        kind = module_data(skipper.module_name(number))
+        self.summary.left_out.add(kind, f"at byte {self._began}", self._began)
+        self._found_unsupported()
+
+    def _found_unsupported(self) -> None:
+        self._scans = self._scans or not self._skip_unsupported
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):
@@ -330,16 +342,13 @@ class Loading:
             )
         self._db = self._databases[index]
 
-    def _leave_out(self, kind: str, item: str) -> None:
-        self.summary.left_out.add(kind, item, self._began)
-
     def _add(self, key: bytes, value: Any) -> None:
         db, deadline, idle, rest = self._db, self._deadline, self._idle, self._rest_of_stream
         has_expiring_fields = self._has_expiring_fields
         self._deadline = self._idle = None
         self._rest_of_stream, self._has_expiring_fields = b"", False
         self._key = key
-        if rest:
+        if rest and not self._scans:
             if not isinstance(value, Stream):
                 raise BadFormatError
             load_rest(rest, value, self._makers.idmp_defaults)
@@ -347,9 +356,11 @@ class Loading:
             self.summary.expired += 1
             return
         if has_expiring_fields or value.__class__ is Unsupported:
-            self._leave_out(FIELD_EXPIRY if has_expiring_fields else value.kind, shown_key(key, db.index))
+            kind = FIELD_EXPIRY if has_expiring_fields else value.kind
+            self.summary.left_out.add_key(kind, key, db.index, self._began)
+            self._found_unsupported()
             return
-        if self.summary.left_out and not self._skip_unsupported:
+        if self._scans:
             return
         if db.holds(key):
             if not self._merge:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.formats.rdb import skipper
 from engine.core.formats.rdb.packed import read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
 from engine.core.formats.rdb.streams import forms, stream_reader
@@ -20,13 +21,7 @@ from engine.core.formats.rdb.value_forms import (
     HASH_LISTPACK,
     HASH_ZIPLIST,
     HASH_ZIPMAP,
-    LIST,
     MODULE,
-    QUICKLIST,
-    QUICKLIST_2,
-    SET,
-    SORTED_SET,
-    SORTED_SET_2,
     STRING,
     UNSUPPORTED,
     VALKEY_HASH,
@@ -40,16 +35,6 @@ from engine.settings.config import Config
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 #: Number of elements added to a value per step, after all have been read.
 _IN_MEMORY = 1024
-#: Bytes in place of the length of a score's text: the score is infinite or not a number, and has no text.
-_NO_TEXT = (253, 254, 255)
-#: Opcode of the end of a module's value.
-_MODULE_END = 0
-#: Opcode of a string in a module's value.
-_MODULE_STRING = 5
-#: Opcodes of integers in a module's value.
-_MODULE_NUMBERS = (1, 2)
-#: Opcodes of floating-point numbers in a module's value -> size of the number in bytes.
-_MODULE_FLOATS = {3: 4, 4: 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +72,34 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
         return (yield from whole(reader, reader.string))
     if kind in forms.FORMS:
         return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
-    if kind == MODULE:
-        number = yield from whole(reader, reader.length)
-        yield from skip_module_data(reader)
-        return Unsupported(module_values(module_name(number)))
-    if kind in UNSUPPORTED:
-        yield from _skip(reader, kind)
-        return Unsupported(UNSUPPORTED[kind])
-    if kind not in _HASHES or (kind in _OF_ONE_PRODUCT and is_valkey != (kind == VALKEY_HASH)):
-        raise BadFormatError(f"a value of type {kind} is not supported")
+    if kind not in _HASHES:
+        return (yield from scan(reader, kind))
+    if kind in _OF_ONE_PRODUCT and is_valkey != (kind == VALKEY_HASH):
+        raise _unknown(kind)
     words = yield from _HASHES[kind](reader)
     if words is None:
         return Unsupported(FIELD_EXPIRY)
     return (yield from _hash_of(words))
+
+
+def scan(reader: Reader, kind: int, *, is_valkey: bool = False) -> Steps[Unsupported | None]:
+    """Read past a value with the type byte ``kind``; return whether its type is ``Unsupported``, or None."""
+    if kind == MODULE:
+        number = yield from whole(reader, reader.length)
+        yield from skipper.skip_module_data(reader)
+        return Unsupported(module_values(skipper.module_name(number)))
+    if kind in _OF_ONE_PRODUCT:
+        if is_valkey != (kind == VALKEY_HASH):
+            raise _unknown(kind)
+        return Unsupported(FIELD_EXPIRY) if (yield from _HASHES[kind](reader)) is None else None
+    if kind not in UNSUPPORTED and kind not in _HASHES and kind not in forms.FORMS and kind != STRING:
+        raise _unknown(kind)
+    yield from skipper.skip(reader, kind)
+    return Unsupported(UNSUPPORTED[kind]) if kind in UNSUPPORTED else None
+
+
+def _unknown(kind: int) -> BadFormatError:
+    return BadFormatError(f"a value of type {kind} is not supported")
 
 
 # -- hashes -----------------------------------------------------------------------------------------------------------
@@ -200,65 +200,3 @@ _HASHES: dict[int, Callable[[Reader], Steps[Any]]] = {
     EXPIRING_LISTPACK: _expiring_listpack,
     VALKEY_HASH: _valkey,
 }
-
-
-# -- values that are read past ----------------------------------------------------------------------------------------
-
-
-def _skip(reader: Reader, kind: int) -> Steps[None]:
-    """Read past a value of one of the types in ``UNSUPPORTED``."""
-    skip_element = _ELEMENTS.get(kind)
-    if skip_element is None:
-        # All elements are packed into one string.
-        yield from whole(reader, reader.stored)
-        return
-    left = yield from whole(reader, reader.length)
-    while left:
-        left -= 1
-        yield from whole(reader, lambda: skip_element(reader))
-        if not left % ELEMENTS:
-            yield False
-
-
-def _skip_scored_text(reader: Reader) -> None:
-    """Read past a member and the text of its score."""
-    reader.stored()
-    size = reader.byte()
-    if size not in _NO_TEXT:
-        reader.read(size)
-
-
-#: Type byte -> the function that reads past one element, for values that are preceded by the number of their elements.
-_ELEMENTS: dict[int, Callable[[Reader], object]] = {
-    **dict.fromkeys((LIST, SET, QUICKLIST), Reader.stored),
-    QUICKLIST_2: lambda reader: (reader.length(), reader.stored()),
-    SORTED_SET: _skip_scored_text,
-    SORTED_SET_2: lambda reader: (reader.stored(), reader.read(8)),
-}
-
-
-def skip_module_data(reader: Reader) -> Steps[None]:
-    """Read past a module's data, including the end opcode."""
-
-    def read_item() -> bool:
-        opcode = reader.length()
-        if opcode in _MODULE_NUMBERS:
-            reader.length()
-        elif opcode in _MODULE_FLOATS:
-            reader.read(_MODULE_FLOATS[opcode])
-        elif opcode == _MODULE_STRING:
-            reader.stored()
-        elif opcode != _MODULE_END:
-            raise BadFormatError
-        return opcode != _MODULE_END
-
-    while (yield from whole(reader, read_item)):
-        yield False
-
-
-_NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
-def module_name(number: int) -> str:
-    """Return the name of a module's type from its number: nine letters of six bits, followed by ten bits of version."""
-    return "".join(_NAME_LETTERS[number >> 10 + 6 * letter & 63] for letter in range(8, -1, -1))

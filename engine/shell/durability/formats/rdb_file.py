@@ -13,6 +13,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.formats.rdb import reader, value_reader, writer
 from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.position import Position, from_about
@@ -108,15 +109,14 @@ class RdbFiles:
         return {
             "rdb_last_load_keys_expired": self.last.expired,
             "rdb_last_load_keys_loaded": self.last.keys,
-            "engine_rdb_last_load_left_out": self.last.left_out.total,
         }
 
-    def load(self, data: memoryview, *, expire: bool, merge: bool = False) -> int:
+    def load(self, data: memoryview, left_out: UnsupportedTypes, *, expire: bool, merge: bool = False) -> int:
         """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if the file is
-        damaged, and UnsupportedTypesError if it has types that the engine does not store, unless
-        ``skip-unsupported-types`` is set.
+        damaged.
 
-        ``expire``: skip expired keys. ``merge``: replace existing keys of the same name.
+        Keys of types that the engine does not store are counted in ``left_out``. ``expire``: skip expired keys.
+        ``merge``: replace existing keys of the same name.
         """
         core = self._core
         loading = Loading(
@@ -124,6 +124,7 @@ class RdbFiles:
             value_reader.makers(core.config, core.streams.new),
             now=core.changes.now if expire else None,
             skip_unsupported=core.config.flag("skip-unsupported-types"),
+            left_out=left_out,
             merge=merge,
         )
         at = 0

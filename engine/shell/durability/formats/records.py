@@ -29,7 +29,6 @@ from engine.core.formats.unsupported_types import (
     SETS,
     SORTED_SETS,
     UnsupportedTypes,
-    shown_key,
     shown_library,
 )
 from engine.core.keyspace.database import Database
@@ -99,7 +98,7 @@ def decode(
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
             if record[3] in UNSUPPORTED:
-                left_out.add(UNSUPPORTED[record[3]], _item(record), offset)
+                _leave_out(record, left_out, offset)
             elif not (only_count and left_out):
                 _restore(record, parts, core, pause, segments)
                 count += 1
@@ -144,6 +143,9 @@ def _restore(
     pause()
 
 
-def _item(record: list[Any]) -> str:
-    """Return the name of a record that is left out: its key, or the first line of a library."""
-    return shown_library(record[4]) if record[3] == b"F" else shown_key(record[1], record[0])
+def _leave_out(record: list[Any], left_out: UnsupportedTypes, offset: int) -> None:
+    index, key, _, kind, *rest = record
+    if kind == b"F":
+        left_out.add(FUNCTIONS, shown_library(rest[0]), offset)
+    else:
+        left_out.add_key(UNSUPPORTED[kind], key, index, offset)

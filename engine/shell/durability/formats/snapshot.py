@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.formats import records
@@ -207,12 +207,13 @@ def load(
     segments: SegmentFiles | None = None,
     *,
     skip_unsupported: bool = False,
-) -> tuple[int, UnsupportedTypes]:
-    """Load the keys of a mapped snapshot into a core; return their number, and the keys that were left out because of
-    their type. Existing keys of the same name are replaced.
+    left_out: UnsupportedTypes | None = None,
+) -> int:
+    """Load the keys of a mapped snapshot into a core; return their number. Existing keys of the same name are replaced.
 
-    Raises DamagedError if the snapshot is damaged, and UnsupportedTypesError if it has types that the engine does not
-    store, unless ``skip_unsupported``.
+    Raises DamagedError if the snapshot is damaged. Keys of types that the engine does not store are counted in
+    ``left_out``. Unless ``skip_unsupported``, the caller discards the core if there are such keys, so no key is loaded
+    after the first one.
 
     Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
     called repeatedly, so that a thread can yield to other threads.
@@ -221,19 +222,17 @@ def load(
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
     _check_sums(data, directory)
     keys = 0
-    left_out = UnsupportedTypes()
+    found = UnsupportedTypes() if left_out is None else left_out
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
             offset = directory[3 * number]
             try:
                 keys += records.decode(
-                    part, parts, core, left_out, offset, pause, segments, only_count=not skip_unsupported
+                    part, parts, core, found, offset, pause, segments, only_count=not skip_unsupported
                 )
             except records.RecordError as error:
                 raise DamagedError(offset, str(error)) from None
-    if left_out and not skip_unsupported:
-        raise UnsupportedTypesError(left_out)
-    return keys, left_out
+    return keys
 
 
 def _directory(data: memoryview) -> array[int]:

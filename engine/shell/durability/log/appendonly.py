@@ -16,7 +16,8 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.damage import DamagedError
+from engine.core.formats.damage import DamagedError, ForeignError
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
 from engine.shell.durability.background.attempt import Attempt
@@ -36,8 +37,10 @@ from engine.shell.durability.formats.manifest import (
 )
 from engine.shell.durability.formats.position import LINE_SIZE, Position, line_at
 from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability.log.left_out import LeftOutKeys
 from engine.shell.durability.log.replay import LoadError, Replay
 from engine.shell.durability.log.writer import Log, as_block, encode_effects
+from engine.shell.durability.originals import Originals
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.log_lines import LOG
 
@@ -59,6 +62,7 @@ class AppendOnly:
         files: Files,
         rdb: RdbFiles,
         segments: SegmentFiles,
+        originals: Originals,
         directory: Path,
         name: str,
         log: Log,
@@ -68,6 +72,7 @@ class AppendOnly:
         self._core = core
         self._files = files
         self._segments = segments
+        self._originals = originals
         self._rdb = rdb
         self._log = log
         #: Called repeatedly while commands are loaded, to free memory.
@@ -77,6 +82,8 @@ class AppendOnly:
         self.directory = directory
         self.name = name
         self.manifest = Manifest()
+        #: The log file of Redis 6 or earlier that has not been moved into the directory yet.
+        self._old_file: Path | None = None
         self.base_size = 0
         self._older_size = 0
         #: Position of the loaded data in a replication history, from the last line of the log.
@@ -113,16 +120,14 @@ class AppendOnly:
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    def adopt_old_file(self) -> None:
-        """Convert the single log file of Redis 6 or earlier, next to the directory, to a log with a manifest.
-
-        The manifest is written first, as in Redis 7, so a crash between the steps loses nothing. If the directory
-        already contains a log, the file is ignored.
+    def find_old_file(self) -> None:
+        """Find the single log file of Redis 6 or earlier next to the directory, to be loaded, and then moved by
+        `adopt_old_file`. If the directory already contains a log, the file is ignored.
         """
         old = self.directory.parent / self.name
         if self._files.size(old) < 0:
             return
-        upgraded = Manifest(Entry(self.name, 1, BASE))
+        upgraded = self._upgraded
         names = self._files.names(self.directory)
         if self._manifest_path.name in names:
             try:
@@ -134,9 +139,24 @@ class AppendOnly:
                 return
         elif self._temporary_manifest.name not in names and self._unlisted(names):
             return  # `find` reports the missing manifest
-        else:
+        self._old_file = old
+
+    @property
+    def _upgraded(self) -> Manifest:
+        """Manifest of a log that consists of the old file."""
+        return Manifest(Entry(self.name, 1, BASE))
+
+    def adopt_old_file(self) -> None:
+        """Move the old file into the directory, if it was found.
+
+        The manifest is written first, as in Redis 7, so a crash between the steps loses nothing.
+        """
+        old, self._old_file = self._old_file, None
+        if old is None:
+            return
+        if self._files.size(self._manifest_path) < 0:
             self.make_directory()
-            replace_file(self._files, self._manifest_path, upgraded.encode(), self._temporary_manifest)
+            replace_file(self._files, self._manifest_path, self._upgraded.encode(), self._temporary_manifest)
         self._files.rename(old, self.directory / self.name)
         self._files.sync_directory(self.directory)
         self._files.sync_directory(self.directory.parent)
@@ -152,6 +172,9 @@ class AppendOnly:
         """
         names = self._files.names(self.directory)
         path = self._manifest_path
+        if self._old_file is not None:
+            self.manifest = self._upgraded
+            return True
         if path.name in names:
             try:
                 self.manifest = manifests.decode(self._files.read(path))
@@ -175,15 +198,16 @@ class AppendOnly:
         ``cut``: whether to cut off an incomplete command at the end of the last file, instead of raising LoadError.
         """
         files = self.manifest.files
-        missing = [entry.name for entry in files if self._files.size(self.directory / entry.name) < 0]
+        missing = [entry.name for entry in files if self._files.size(self._path(entry)) < 0]
         if missing:
             raise LoadError(self._manifest_path, None, f"the manifest names missing files: {missing}")
         last = next((entry for entry in reversed(files) if self._size_of(entry)), None)
+        found = UnsupportedTypes(keeps_keys=True)
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
             try:
-                end = self._load_file(entry, data, now_us)
+                end = self._load_file(entry, data, now_us, found)
                 # The position line must follow the last command, because a value in a command may look like a line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
@@ -193,18 +217,25 @@ class AppendOnly:
                 if entry is not last or not cut:
                     how = "" if entry is not last else " (aof-load-truncated yes would truncate it there)"
                     raise LoadError(path, error.offset, "the file ends in the middle of a command" + how) from None
-                self._cut(path, error.offset)
+                if not found:
+                    # Otherwise the file is refused, or kept and replaced.
+                    self._cut(path, error.offset)
+        try:
+            self._originals.loaded(self.directory, found)
+        except ForeignError as error:
+            raise LoadError(self.directory, None, error.reason) from None
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 
-    def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> int:
-        """Load one file; return where its last command ends."""
+    def _load_file(self, entry: Entry, data: memoryview, now_us: int, found: UnsupportedTypes) -> int:
+        """Load one file; return where its last command ends. Keys that are left out are counted in ``found``."""
+        skips = self._originals.skips
         if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
-            snapshot.load(data, self._core, segments=self._segments)
+            snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
             return len(data)
         # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
-        begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
-        replay = Replay(self._core, now_us, self._relieve)
+        begin = self._rdb.load(data, found, expire=False) if rdb_file.is_rdb(data) else 0
+        replay = Replay(self._core, now_us, self._relieve, LeftOutKeys(self._core, found, skips=skips))
         try:
             replay.run(data[begin:])
         except (DamagedError, TornError) as error:
@@ -225,7 +256,7 @@ class AppendOnly:
             self._files.close(fd)
 
     def _size_of(self, entry: Entry | None) -> int:
-        return max(self._files.size(self.directory / entry.name), 0) if entry is not None else 0
+        return max(self._files.size(self._path(entry)), 0) if entry is not None else 0
 
     def _measure(self) -> None:
         """Update the total size of all files except the file in use."""
@@ -234,7 +265,7 @@ class AppendOnly:
         )
 
     def _path(self, entry: Entry) -> Path:
-        return self.directory / entry.name
+        return self._old_file or self.directory / entry.name
 
     # -- the file in use ----------------------------------------------------------------------------------------------
 
@@ -253,6 +284,17 @@ class AppendOnly:
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
         return True
+
+    @property
+    def must_be_replaced(self) -> bool:
+        """Whether the files have keys that were left out, so that the log must not be continued."""
+        return self._originals.must_keep(self.directory)
+
+    def keep_original(self) -> None:
+        """Keep the files before they are replaced, if keys were left out. Raises OSError on failure."""
+        if self.must_be_replaced:
+            names = [entry.name for entry in self.manifest.files]
+            self._originals.keep_log(self.directory, [*names, self._manifest_path.name])
 
     def make_directory(self) -> None:
         """Make the directory of the files if it does not exist."""

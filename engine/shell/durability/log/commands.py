@@ -12,23 +12,27 @@ from collections.abc import Iterator
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
+from engine.core.formats.unsupported_types import UnsupportedValueError
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, divide
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
+from engine.shell.durability.log.left_out import LeftOutKeys
 from engine.text.messages import general
 
 
 class Commands:
     """Runs commands for ``session``, in order, at the time ``now_us``. The core must be in replay mode.
 
-    Errors report the offset of a command in its file or in a master's stream.
+    Errors report the offset of a command in its file or in a master's stream. ``left_out``: keys that are left out
+    because of their type; None if commands that concern such types fail.
     """
 
-    def __init__(self, core: Core, session: Session, now_us: int) -> None:
+    def __init__(self, core: Core, session: Session, now_us: int, left_out: LeftOutKeys | None = None) -> None:
         self._core = core
         self._session = session
+        self._left_out = left_out
         self.now_us = now_us
         #: Commands since MULTI with their offsets; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
@@ -72,6 +76,9 @@ class Commands:
         if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
             self._session.db = int(argv[1])
             return
+        left_out = self._left_out
+        if left_out is not None and left_out.leaves_out(self._session.db, argv, offset):
+            return
         if name == b"XIDMPRECORD" and len(argv) == 5:
             self._record(argv, offset)
             return
@@ -82,6 +89,9 @@ class Commands:
             self._core.divided.make_way(self._session, argv)
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
+        if isinstance(reply, UnsupportedValueError) and left_out is not None:
+            left_out.leave_out_value(reply.kind, argv[1], self._session.db, offset)
+            return
         if isinstance(reply, CommandError):
             raise _failure(argv, reply, offset)
         if record:

@@ -23,6 +23,7 @@ from engine.core.environment.failures import FatalError
 from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.blocks import Piece, TornError, pieces_from, written_size
 from engine.shell.durability.log.commands import Commands
+from engine.shell.durability.log.left_out import LeftOutKeys
 from engine.shell.observation.log_lines import LOG
 from engine.wire.bulk import Scanner
 from engine.wire.uniform_adds import UniformAdds
@@ -50,17 +51,23 @@ class LoadError(Exception):
 class Replay:
     """Runs the commands of one file on a core, at the time ``now_us``. The core must be in replay mode.
 
-    ``relieve`` is called repeatedly, to free memory.
+    ``relieve`` is called repeatedly, to free memory. ``left_out``: keys that are left out because of their type.
     """
 
-    def __init__(self, core: Core, now_us: int, relieve: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        now_us: int,
+        relieve: Callable[[], None] = lambda: None,
+        left_out: LeftOutKeys | None = None,
+    ) -> None:
         self._core = core
         self._now_us = now_us
         self._relieve = relieve
         self._session: Session = core.open_session(now_us)
         self._alike = UniformAdds()
         self._scanner = Scanner()
-        self._commands = Commands(core, self._session, now_us)
+        self._commands = Commands(core, self._session, now_us, left_out)
         self._added = 0
         #: End of the last command, as an offset in the argument of `run`; only comments follow.
         self.end = 0

@@ -52,6 +52,7 @@ class FullSync:
         self.keeps_old_data = load == b"swapdb"
         self.transfer = Transfer(core, clock, directly=self.keeps_old_data or (load == b"on-empty-db" and is_empty))
         self.transfer.on_loaded = self._read
+        self.transfer.on_scanned = self._drop_old_data
         self._is_due = self._is_over = False
         #: Whether the old data was freed, and the new data is not complete yet.
         self._is_replacing = False
@@ -66,16 +67,18 @@ class FullSync:
             return b""
         if transfer.is_received:
             LOG.info("received all data of the master: %d bytes", transfer.received)
-            if not self.keeps_old_data:
-                self._start_replacement()
-                for db in self._core.databases:
-                    db.clear()
             owner.data_arrived()
         if transfer.is_received or transfer.is_direct:
             owner.limit_reading()
             if not self._is_due:
                 self._read()
         return rest
+
+    def _drop_old_data(self) -> None:
+        """Free the memory of the old data, because the new data can be loaded."""
+        self._start_replacement()
+        for db in self._core.databases:
+            db.clear()
 
     def _start_replacement(self) -> None:
         self._is_replacing = True
@@ -109,7 +112,7 @@ class FullSync:
 
     def put_in_place(self) -> Summary:
         """Replace the core's data with the loaded data; return its summary."""
-        if self.keeps_old_data:
+        if not self._is_replacing:
             self._start_replacement()
         self.transfer.put_in_place()
         self._finish_replacement()

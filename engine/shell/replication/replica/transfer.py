@@ -1,7 +1,9 @@
 """Transfer of all data from the master into the core.
 
 Depending on ``repl-diskless-load``, the data is loaded while it arrives, or written to a temporary file and loaded when
-the file is complete. In both cases it is loaded into separate databases, which then replace those of the core.
+the file is complete. In both cases it is loaded into separate databases, which then replace those of the core. A
+complete file is first scanned for types that the engine does not store, so that the old data is dropped only for data
+that can be loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from engine.core.dispatch import Core
 from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.unsupported_types import UnsupportedTypesError
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us
@@ -41,12 +44,14 @@ class Transfer:
     """One full synchronisation. ``directly``: load the data while it arrives, without a file.
 
     `work` raises DamagedError if the data is invalid, and ForeignError if the engine does not support a part of it.
+    ``on_scanned`` is called when a file has been scanned and can be loaded.
     """
 
     def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool, files: Files | None = None) -> None:
         self._clock = clock
         self._files = files or Files()
         self._payload = Payload()
+        self._core = core
         self._fresh = IncomingData(core)
         self._attempt: Attempt | None = None
         #: Descriptor of the file, first for writing, then for reading; -1 if closed.
@@ -56,6 +61,9 @@ class Transfer:
         #: Future of the thread that loads a file in the engine's own format; ``on_loaded`` is called at its end.
         self._snapshot_load: asyncio.Future[None] | None = None
         self.on_loaded: Callable[[], None] = lambda: None
+        self.on_scanned: Callable[[], None] = lambda: None
+        #: Scan of a complete RDB file; None before and after the scan.
+        self._scan: IncomingData | None = None
         #: Whether everything has been loaded.
         self.is_done = False
         if not directly:
@@ -109,6 +117,7 @@ class Transfer:
             return
         data.release()
         self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
+        self._scan = IncomingData(self._core, only_scan=True)
         self._began = self._clock()
         # Remove the name, so that no other process finds the file, and it is freed when this process ends.
         self._attempt.remove()
@@ -125,21 +134,29 @@ class Transfer:
         until = now_us() + _SHARE_US
         try:
             while now_us() < until:
-                state = self._fresh.work(until)
-                if state is State.DONE:
+                reading = self._scan or self._fresh
+                state = reading.work(until)
+                if state is State.DONE and reading is self._fresh:
                     self._finish()
                     return False
-                if state is State.HUNGRY:
+                if state is State.DONE:
+                    self._end_scan()
+                elif state is State.HUNGRY:
                     if self.is_direct:
                         return False
                     piece = os.read(self._fd, _PIECE)
                     if piece:
-                        self._fresh.feed(piece)
+                        reading.feed(piece)
                     else:
-                        self._fresh.end()
+                        reading.end()
         except OSError as error:
             raise TransferError(f"the master's data cannot be read: {error.strerror}") from None
         return True
+
+    def _end_scan(self) -> None:
+        self._scan = None
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        self.on_scanned()
 
     def _finish(self) -> None:
         if not self.is_received or self._fresh.offset != self._payload.received:
@@ -199,12 +216,14 @@ def _close(files: Files, fd: int, attempt: Attempt) -> None:
 
 
 class IncomingData:
-    """Databases into which the master's data is loaded, separate from those of the core.
+    """Databases into which the master's data is loaded, separate from those of the core. With ``only_scan``, the data
+    is only read past.
 
-    `load_own` and `work` raise a DamagedError if the file is invalid.
+    `load_own` and `work` raise a DamagedError if the file is invalid, and UnsupportedTypesError if it has types that
+    the engine does not store.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, *, only_scan: bool = False) -> None:
         self._core = core
         self.streams = core.streams
         #: In these databases no key is watched or waited for, and none expires.
@@ -213,11 +232,17 @@ class IncomingData:
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
         makers = value_reader.makers(core.config, core.streams.new)
-        self._loading = Loading(self.databases, makers)
+        self._loading = Loading(self.databases, makers, only_scan=only_scan)
 
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
-        self._loading.summary.keys, _ = snapshot.load(data, self, rdb_file.periodic_pause())
+        summary = self._loading.summary
+        summary.keys = snapshot.load(data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
+        self._refuse_unsupported()
+
+    def _refuse_unsupported(self) -> None:
+        if self._loading.summary.left_out:
+            raise UnsupportedTypesError(self._loading.summary.left_out)
 
     def feed(self, piece: bytes) -> None:
         """Add the next bytes of the file."""
@@ -233,6 +258,8 @@ class IncomingData:
         while (state := step()) is State.GOING:
             if now_us() >= until:
                 break
+        if state is State.DONE:
+            self._refuse_unsupported()
         return state
 
     @property

@@ -25,14 +25,16 @@ def written(core: Core, version: int = 10) -> bytes:
     return b"".join(writer.write(image.capture(core.databases, core.config, core.changes.now), version))
 
 
-def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
+def read(
+    data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW, only_scan: bool = False
+) -> tuple[Core, Summary]:
     """Return a core with a file's content and the reader's summary; ``piece`` is the number of bytes per call, 0 for
     all.
     """
     core = empty_core()
     core.changes.set_time(NOW_US)
     makers = value_reader.makers(core.config, core.streams.new)
-    loading = Loading(core.databases, makers, now=now, skip_unsupported=skip)
+    loading = Loading(core.databases, makers, now=now, skip_unsupported=skip, only_scan=only_scan)
     at, piece = 0, piece or len(data)
     while (state := loading.step()) is not State.DONE:
         if state is State.HUNGRY:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.unsupported_types import UnsupportedTypesError
 from tests.engine.core.formats.fuzz import accepts, mutate
 from tests.engine.core.formats.rdb_files import (
     NOW,
@@ -69,53 +68,65 @@ def test_encodings_of_old_servers_are_read():
 
 
 @pytest.mark.parametrize("name", unsupported())
-def test_each_unsupported_type_is_named(name):
-    """A file with a type that the engine does not store is refused with the type, the number of items and the first
-    item, in pieces of any size; with skipping, the rest is loaded.
-    """
+def test_each_unsupported_type_is_counted(name):
+    """A value of a type that the engine does not store is counted, in pieces of any size, and the rest is loaded."""
     kind, data = unsupported()[name]
+    data = file_of(data[9:-9], key(0, b"after", string(b"v")), magic=data[:9])
     for piece in (0, 1, 7):
-        with pytest.raises(
-            UnsupportedTypesError, match=f"this engine stores .*, not {kind}: 1, the first is "
-        ) as error:
-            read(data, piece=piece)
-        assert error.value.offset in (9, 9 + data[9:].find(b"\4\1k"))
         core, summary = read(data, piece=piece, skip=True)
-        assert (len(core.databases[0]), summary.left_out.counts) == (0, {kind: 1})
+        assert ([*core.databases[0].items()], summary.left_out.counts) == ([(b"after", b"v", None)], {kind: 1})
+        assert summary.left_out.offset in (9, 9 + data[9:].find(b"\4\1k"))
+        assert read(data, piece=piece)[1].left_out.counts == {kind: 1}
+
+
+MIXED = file_of(
+    key(0, b"before", string(b"v")),
+    key(1, b"jobs", length(1), string(b"a")),
+    b"\xfe" + length(3),
+    key(1, b"more", length(1), string(b"a")),
+    key(2, b"tags", length(1), string(b"a")),
+    b"\xfc" + struct.pack("<q", NOW - 1),
+    key(2, b"old tags", length(1), string(b"a")),
+    key(0, b"after", string(b"v")),
+)
 
 
 def test_all_unsupported_types_are_counted():
-    """One error names all types with the number of their keys and the first key; an expired key is not counted."""
-    text, words = string(b"v"), length(1) + string(b"a")
-    data = file_of(
-        key(0, b"before", text),
-        key(1, b"jobs", words),
-        b"\xfe" + length(3),
-        key(1, b"more", words),
-        key(2, b"tags", words),
-        b"\xfc" + struct.pack("<q", NOW - 1),
-        key(2, b"old tags", words),
-        key(0, b"after", text),
-    )
-    with pytest.raises(UnsupportedTypesError) as error:
-        read(data)
-    assert error.value.offset == data.index(b"\1\4jobs")
-    assert error.value.reason == (
-        "this engine stores streams, strings and hashes, not lists: 2, the first is key 'jobs' of database 0; "
-        "sets: 1, the first is key 'tags' of database 3"
-    )
-    core, summary = read(data, skip=True)
+    """All types are named with the number of their keys and the first key; an expired key is not counted.
+
+    Without skipping, no key is loaded after the first unsupported one.
+    """
+    core, summary = read(MIXED, skip=True)
     assert [len(core.databases[db]) for db in (0, 3)] == [1, 1]
     assert (summary.keys, summary.expired, summary.left_out.total) == (2, 1, 3)
+    assert summary.left_out.offset == MIXED.index(b"\1\4jobs")
+    wanted = "lists: 2, the first is key 'jobs' of database 0; sets: 1, the first is key 'tags' of database 3"
+    assert str(summary.left_out) == wanted
+    core, summary = read(MIXED)
+    assert [len(core.databases[db]) for db in (0, 3)] == [1, 0]
+    assert str(summary.left_out) == wanted
 
 
 def test_damage_after_an_unsupported_type_is_an_error():
-    """A file with an unsupported type is read to its end: damage after it is reported, not the type."""
-    data = file_of(key(1, b"jobs", length(1), string(b"a")), key(0, b"k", string(b"v")))
-    for wrong in (data[:-12], data[:-9] + b"?" + data[-8:]):
-        with pytest.raises(DamagedError) as error:
-            read(wrong)
-        assert not isinstance(error.value, UnsupportedTypesError)
+    """A file with an unsupported type is read to its end: damage after it is an error."""
+    for wrong in (MIXED[:-12], MIXED[:-9] + b"?" + MIXED[-8:]):
+        for skip in (True, False):
+            with pytest.raises(DamagedError):
+                read(wrong, skip=skip)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14, 80]), piece=st.integers(0, 300))
+def test_a_scan_reads_past_all_data(seed, version, piece):
+    """A scan reads past every encoding of streams, strings and hashes, finds the types after them, and adds no key."""
+    with small_segments():
+        data = written(driven(seed, 60), version)
+    marked = file_of(data[9:-9], key(1, b"jobs", length(1), string(b"a")), magic=data[:9])
+    core, summary = read(marked, piece=piece, only_scan=True)
+    assert summary.left_out.counts == {"lists": 1}
+    assert not any(len(db) for db in core.databases)
+    core, summary = read(old_forms(), piece=piece, only_scan=True)
+    assert (summary.left_out.counts, summary.expired) == ({}, 1)
 
 
 def test_errors_that_skipping_does_not_avoid():

@@ -116,7 +116,7 @@ def test_unsupported_types_are_refused_or_skipped(tmp_path, form):
     engine = Engine(tmp_path, **SETTINGS, skip_unsupported_types="yes")
     assert engine.run("DBSIZE") == 0
     info = engine.run("INFO persistence").decode()
-    assert "engine_rdb_last_load_left_out:1\r\n" in info
+    assert "engine_loading_left_out:1\r\n" in info
 
 
 def test_info_counts_the_loaded_keys(tmp_path):

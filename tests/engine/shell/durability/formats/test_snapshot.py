@@ -16,6 +16,7 @@ from engine.shell.durability.formats.manifest import OWN_SUFFIX, RESP_SUFFIX
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.log.writer import Log
+from engine.shell.durability.originals import Originals
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -162,7 +163,8 @@ def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
         core.execute(session, [b"HSET", b"key-%d" % number, b"f", b"v"], NOW_US)
     files, pauses = Files(), list[None]()
     segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
-    log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never, lambda: None)
+    kept = Originals(core.config, files, segments.documents)
+    log = AppendOnly(core, files, RdbFiles(core), segments, kept, tmp_path, "a", written, _never, lambda: None)
     attempt = log.attempt()
     taken = image.capture(core.databases, core.config, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))

@@ -10,6 +10,7 @@ import hiredis
 import pytest
 
 from engine.core.clients.replica import AsReplica
+from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
@@ -282,7 +283,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, monkeypatch, s
         other = new_core()
         other.changes.recording = False
         other.changes.set_time(world.now)
-        RdbFiles(other).load(memoryview(file), expire=False)
+        RdbFiles(other).load(memoryview(file), UnsupportedTypes(), expire=False)
         session = other.open_session(world.now)
         session.is_master = True
         reader = hiredis.Reader()

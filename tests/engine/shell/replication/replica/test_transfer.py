@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 import time
@@ -15,8 +16,9 @@ from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
 from engine.shell.replication.replica.transfer import Transfer, TransferError
 from tests.faults.disk import Disk
+from tests.golden.scenarios import RELEASES
 from tests.harness.replay import NOW_US, new_core, state
-from tests.suite.waiting import wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 def filled() -> Core:
@@ -117,7 +119,7 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
     foreign = b"REDIS0011\x07\x01k\x05\x00\xff" + bytes(8)
     _, transfer = transfer_of(tmp_path, directly=True)
     transfer.feed(b"$%d\r\n%b" % (len(foreign), foreign))
-    with pytest.raises(ForeignError, match="key 'k' of database 0: unsupported value of the module type"):
+    with pytest.raises(ForeignError, match=r"not values of the module type .*: 1, the first is key 'k' of database 0"):
         finish(transfer)
     size, _, file = payload.partition(b"\r\n")
     _, transfer = transfer_of(tmp_path)
@@ -126,6 +128,45 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
         finish(transfer)
     transfer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["rdb", "psb"])
+def test_a_file_with_unsupported_types_does_not_cost_the_old_data(tmp_path, form):
+    """A complete file is refused, with all types that the engine does not store, before the old data is dropped."""
+    lists = b"".join(b"\x01\x05list%d\x01\x01a" % number for number in range(3))
+    data = b"REDIS0011" + lists + b"\x02\x03set\x01\x01a\xff" + bytes(8)
+    if form == "psb":
+        data = (RELEASES / "1.0.0rc1" / "engine-all-types" / "psb" / "dump.psb").read_bytes()
+    counts = "lists: 2, .*sets: 4, " if form == "psb" else "lists: 3, the first is key 'list0' of database 0; sets: 1, "
+
+    async def story() -> None:
+        core, transfer = transfer_of(tmp_path)
+        dropped: list[None] = []
+        transfer.on_scanned = lambda: dropped.append(None)
+        loaded = asyncio.Event()
+        transfer.on_loaded = loaded.set
+        transfer.feed(b"$%d\r\n%b" % (len(data), data))
+        if form == "psb":
+            await asyncio.wait_for(loaded.wait(), DEADLINE)
+        with pytest.raises(ForeignError, match=counts):
+            finish(transfer)
+        assert not dropped
+        assert core.databases[0].holds(b"old")
+        transfer.close()
+
+    asyncio.run(story())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_old_data_may_be_dropped_when_a_file_was_scanned(tmp_path, payload):
+    """The callback runs once, after the scan of a complete file and before its keys are loaded."""
+    _, transfer = transfer_of(tmp_path)
+    read: list[int] = []
+    transfer.on_scanned = lambda: read.append(transfer.read)
+    transfer.feed(payload)
+    finish(transfer)
+    assert read == [0]
+    transfer.close()
 
 
 class WhoCloses(Disk):

@@ -78,7 +78,8 @@ def test_repl_diskless_load_changes_during_loading(replica, file, loads):
             connection.sendall(full(file))
             hang_up(connection)
         elif len(other.asked) == 2:
-            damaged = full(file[:-8] + b"damaged!")
+            # A compressed string that is damaged, in a file without a checksum: only loading finds it.
+            damaged = full(file[:-9] + b"\x00\x03bad\xc3\x04\x05zzzz\xff" + bytes(8))
             connection.sendall(damaged[: len(damaged) // 2])
             is_changed.wait()
             connection.sendall(damaged[len(damaged) // 2 :])
@@ -91,7 +92,7 @@ def test_repl_diskless_load_changes_during_loading(replica, file, loads):
         replica.config_set("repl-diskless-load", second)
         is_changed.set()
         wait_for(lambda: len(other.asked) > 2, "the third attempt")
-        assert "checksum" in trouble(replica)
+        assert "the item at this offset is damaged" in trouble(replica)
         assert other.asked[1] == (HISTORY, 1)
         assert other.asked[2] == ((HISTORY, 1) if first == "swapdb" else (b"?", -1))
         assert replica.dbsize() == (KEYS if first == "swapdb" else 0)

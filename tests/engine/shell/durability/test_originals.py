@@ -1,0 +1,264 @@
+"""Files with types that the engine does not store: refused by name, or loaded in part, with the original kept."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.primitives import length, string
+from engine.settings.kinds import ConfigError
+from tests.engine.core.formats.rdb_files import file_of, key
+from tests.faults.disk import Crash, Disk
+from tests.faults.engines import Engine
+
+FILE = file_of(
+    key(0, b"text", string(b"v")),
+    key(1, b"jobs", length(1), string(b"a")),
+    key(2, b"tags", length(2), string(b"a"), string(b"b")),
+    key(1, b"more", length(1), string(b"a")),
+)
+RDB = {"appendonly": "no"}
+SKIP = {"skip_unsupported_types": "yes"}
+REASON = "lists: 2, the first is key 'jobs' of database 0; sets: 1, the first is key 'tags' of database 0"
+
+
+def command(*words: str) -> bytes:
+    """Return a command as RESP."""
+    return b"".join([b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word.encode()) for word in words)])
+
+
+def log_of(directory: Path, *lines: str, base: bytes = b"") -> dict[str, bytes]:
+    """Write a log of these commands as Redis does; return the files by name."""
+    folder = directory / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.1.base.rdb").write_bytes(base or file_of())
+    (folder / "appendonly.aof.1.incr.aof").write_bytes(b"".join(command(*line.split()) for line in lines))
+    (folder / "appendonly.aof.manifest").write_bytes(
+        b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    )
+    return files(folder)
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """Return the files in a directory and their content."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def loaded(directory: Path, *lines: str) -> Engine:
+    """Return an engine that has loaded a log of these commands in part."""
+    log_of(directory, *lines)
+    return Engine(directory, **SKIP)
+
+
+def test_a_refused_start_changes_no_file(tmp_path):
+    """The error of a start has the number of keys and the first key of each type; all files stay as they are."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    with pytest.raises(ConfigError, match=f"{REASON}; 'skip-unsupported-types yes' loads the rest"):
+        Engine(tmp_path, **RDB)
+    assert files(tmp_path) == {"dump.rdb": FILE}
+
+
+def test_a_refused_log_of_redis_6_is_not_moved(tmp_path):
+    """A log of Redis 6 with unsupported types stays where it is; without them it is moved after it was loaded."""
+    data = command("SET", "k", "v") + command("ZADD", "scores", "1", "a")
+    (tmp_path / "appendonly.aof").write_bytes(data)
+    with pytest.raises(ConfigError, match="sorted sets: 1, the first is key 'scores' of database 0"):
+        Engine(tmp_path)
+    assert files(tmp_path) == {"appendonly.aof": data}
+    engine = Engine(tmp_path, **SKIP)
+    assert (engine.run("GET k"), engine.run("DBSIZE")) == (b"v", 1)
+    assert files(tmp_path / "original-1-appendonlydir")["appendonly.aof"] == data
+
+
+@pytest.mark.parametrize("save_format", ["rdb", "psb"])
+def test_a_snapshot_is_kept_before_the_first_write(tmp_path, save_format):
+    """The first save keeps the original under another name; later saves keep nothing."""
+    path = tmp_path / ("dump.rdb" if save_format == "rdb" else "dump.psb")
+    path.write_bytes(FILE)
+    engine = Engine(tmp_path, **RDB, **SKIP, save_format=save_format)
+    assert (engine.run("GET text"), engine.run("DBSIZE")) == (b"v", 1)
+    assert engine.info()["engine_loading_left_out"] == 3
+    assert files(tmp_path) == {path.name: FILE}
+    for number in range(3):
+        engine.run(f"SET text {number}")
+        engine.run("SAVE")
+    found = files(tmp_path)
+    assert found.keys() == {path.name, f"original-1-{path.name}"}
+    assert found[f"original-1-{path.name}"] == FILE
+    engine.die()
+    assert Engine(tmp_path, **RDB, save_format=save_format).run("GET text") == b"2"
+
+
+def test_another_original_gets_another_name(tmp_path):
+    """A second file that is loaded in part does not replace the first original."""
+    for number in (1, 2):
+        data = FILE[:-8] + bytes(8) if number == 2 else FILE
+        (tmp_path / "dump.rdb").write_bytes(data)
+        engine = Engine(tmp_path, **RDB, **SKIP)
+        engine.run("SAVE")
+        engine.die()
+        assert (tmp_path / f"original-{number}-dump.rdb").read_bytes() == data
+    assert (tmp_path / "original-1-dump.rdb").read_bytes() == FILE
+
+
+def test_a_crash_while_saving_loses_no_key(tmp_path):
+    """After a crash or power failure at any step of the first save, the original has one of its two names."""
+    for power_fails in (False, True):
+        for at in range(100):
+            directory = tmp_path / f"{at}-{power_fails}"
+            directory.mkdir()
+            (directory / "dump.rdb").write_bytes(FILE)
+            disk = Disk()
+            engine = Engine(directory, disk, **RDB, **SKIP)
+            disk.crash_at = at
+            with suppress(Crash):
+                engine.run("SAVE")
+            crashed = disk.crashed
+            if power_fails:
+                disk.lose()
+            disk.end()
+            assert FILE in files(directory).values()
+            again = Engine(directory, **RDB, **SKIP)
+            assert again.run("GET text") == b"v"
+            again.run("SAVE")
+            again.die()
+            found = files(directory)
+            assert found["original-1-dump.rdb"] == FILE
+            # (The test's disk gives a file a new identity when it undoes its replacement.)
+            assert power_fails or found.keys() == {"original-1-dump.rdb", "dump.rdb"}
+            if not crashed:
+                break
+        assert at > 5
+
+
+def test_a_crash_while_a_log_is_replaced_loses_no_key(tmp_path):
+    """After a crash or power failure at any step of a start, the original log has one of its two places."""
+    lines = ("SELECT 0", "SET text v", "RPUSH jobs a")
+    for power_fails in (False, True):
+        for at in range(100):
+            directory = tmp_path / f"{at}-{power_fails}"
+            directory.mkdir()
+            before = log_of(directory, *lines)
+            disk = Disk()
+            disk.crash_at = at
+            with suppress(Crash):
+                Engine(directory, disk, **SKIP)
+            crashed = disk.crashed
+            if power_fails:
+                disk.lose()
+            disk.end()
+            again = Engine(directory, **SKIP)
+            assert (again.run("GET text"), again.run("DBSIZE")) == (b"v", 1)
+            again.die()
+            assert files(directory / "original-1-appendonlydir") == before
+            # (The test's disk gives a file a new identity when it undoes its removal.)
+            assert power_fails or not (directory / "original-2-appendonlydir").exists()
+            if not crashed:
+                break
+        assert at > 5
+
+
+def test_a_disk_without_room_stops_the_save(tmp_path):
+    """If the original cannot be kept, the save fails, and the file stays as it is until the disk has room."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    disk = Disk()
+    engine = Engine(tmp_path, disk, **RDB, **SKIP)
+    disk.fail("link", errno.ENOSPC)
+    assert "No space left" in engine.run("SAVE")
+    assert files(tmp_path) == {"dump.rdb": FILE}
+    disk.heal()
+    engine.run("SAVE")
+    assert (tmp_path / "original-1-dump.rdb").read_bytes() == FILE
+
+
+def test_a_log_whose_original_cannot_be_kept_is_not_replaced(tmp_path):
+    """If the original log cannot be kept, the start fails, and the log stays as it is."""
+    before = log_of(tmp_path, "SET text v", "RPUSH jobs a")
+    disk = Disk()
+    disk.fail("link", errno.ENOSPC, "manifest")
+    with pytest.raises(ConfigError, match="No space left"):
+        Engine(tmp_path, disk, **SKIP)
+    assert files(tmp_path / "appendonlydir") == before
+
+
+def test_a_torn_log_with_unsupported_types_is_not_truncated(tmp_path):
+    """The torn end of a log that is refused stays; a log that is loaded in part is replaced, and kept with its end."""
+    log_of(tmp_path, "SET text v", "RPUSH jobs a")
+    path = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    path.write_bytes(path.read_bytes() + b"*2\r\n$3\r\nDE")
+    before = files(tmp_path / "appendonlydir")
+    with pytest.raises(ConfigError, match="lists: 1"):
+        Engine(tmp_path)
+    assert files(tmp_path / "appendonlydir") == before
+    assert Engine(tmp_path, **SKIP).run("GET text") == b"v"
+    assert files(tmp_path / "original-1-appendonlydir") == before
+
+
+def test_a_log_is_counted_with_its_base(tmp_path):
+    """The error has the keys of the base and those of later commands, each key once."""
+    log_of(
+        tmp_path,
+        *("RPUSH jobs b", "LPOP jobs", "LPUSH other a", "SELECT 2", "ZADD scores 1 a", "ZADD scores 2 b"),
+        *("SETBIT bits 7 1", "EVAL return 1 key", "FUNCTION LOAD #!lua", "SADD tags c"),
+        base=FILE,
+    )
+    with pytest.raises(ConfigError) as error:
+        Engine(tmp_path)
+    assert (
+        "lists: 3, the first is key 'jobs' of database 0; sets: 2, the first is key 'tags' of database 0; "
+        "sorted sets: 1, the first is key 'scores' of database 2; bit commands: 1, the first is key 'bits' of"
+    ) in str(error.value)
+    assert "Lua scripts and functions: 2" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "keys"),
+    [
+        (["RPUSH k a", "DEL k", "SET k v"], {"k": b"v"}),
+        (["RPUSH k a", "SET k v", "APPEND k w"], {"k": b"vw"}),
+        (["RPUSH k a", "RENAME k l", "PEXPIREAT l 9999999999999", "RENAME l k", "DEL k"], {}),
+        (["SET k v", "RPUSH l a", "RENAME l k", "COPY k m"], {}),
+        (["SET m v", "RPUSH l a", "COPY l m REPLACE"], {}),
+        (["RPUSH k a", "SELECT 1", "SET k v", "SWAPDB 0 1", "APPEND k w", "SELECT 0", "APPEND k x"], {"k": b"vx"}),
+        (["RPUSH k a", "MOVE k 1", "SET k v", "SELECT 1", "RENAME k l"], {"k": b"v"}),
+        (["RPUSH k a", "FLUSHALL", "SET k v", "RENAME k l"], {"l": b"v"}),
+        (["HSET h f 1", "HPEXPIREAT h 9999999999999 FIELDS 1 f", "HSET h g 2", "HINCRBY h g 1"], {}),
+        (["HSET h f 1", "HPEXPIREAT h 9999999999999 FIELDS 1 f", "DEL h", "HSET h g 2"], {"h": {b"g": b"2"}}),
+        (["SET k v", "SETBIT k 7 1", "APPEND k w", "INCR n"], {"n": b"1"}),
+        (["SET k v", "ZUNIONSTORE k 1 z", "SET l v"], {"l": b"v"}),
+        (["MULTI", "RPUSH k a", "SET l v", "EXEC"], {"l": b"v"}),
+        (["RPUSH k a", "LPOP k", "XADD k 1-1 f v", "XDEL k 1-1", "RENAME k s", "TYPE s"], {"s": None}),
+        (["EVAL x 1 k", "SET k v"], {"k": b"v"}),
+    ],
+)
+def test_the_rest_of_a_log_is_loaded(tmp_path, lines, keys):
+    """A key is left out from the first command of an unsupported type until a command replaces its value."""
+    engine = loaded(tmp_path, "SELECT 0", *lines)
+    found = {name.decode(): value for name, value, _ in engine.core.databases[0].items()}
+    assert found.keys() == keys.keys()
+    assert all(wanted is None or wanted == found[name] for name, wanted in keys.items())
+    engine.run("SET after 1")
+    engine.die()
+    again = Engine(tmp_path)
+    assert again.run("DBSIZE") == len(keys) + 1
+
+
+def test_a_restored_value_of_an_unsupported_type_is_left_out(tmp_path):
+    """A RESTORE in a log with a value of an unsupported type leaves its key out."""
+    log_of(tmp_path)
+    payload = b"\x01\x01\x01a\x0b\x00"
+    payload += crc64(payload).to_bytes(8, "little")
+    path = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    words = [b"RESTORE", b"k", b"0", payload, b"REPLACE"]
+    path.write_bytes(
+        command("SET", "k", "v")
+        + b"".join([b"*5\r\n", *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)])
+        + command("SET", "l", "v")
+    )
+    with pytest.raises(ConfigError, match="lists: 1, the first is key 'k' of database 0"):
+        Engine(tmp_path)
+    assert Engine(tmp_path, **SKIP).run("KEYS *") == [b"l"]
