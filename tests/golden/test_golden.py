@@ -145,7 +145,7 @@ def test_data_of_1_0_0rc1_with_other_types_is_refused_or_loaded_in_part(tmp_path
     data = shutil.copytree(release / "engine-all-types" / name, tmp_path / "data")
     before = _files(data, {})
     settings = scenarios.ENGINES[name]
-    with pytest.raises(ConfigError, match=r"not .*lists: 2, the first is key 'list' of database 0") as error:
+    with pytest.raises(ConfigError, match=r"types: .*lists: 2 \(first: key 'list' of database 0\)") as error:
         Engine(data, **settings)
     assert all(f"{kind}: " in str(error.value) for kind in _UNSUPPORTED[:4])
     assert _files(data, {}) == before

@@ -78,14 +78,15 @@ class UnsupportedTypes:
 
     def __str__(self) -> str:
         """Return, for each type, the number of items and the first item."""
-        return "; ".join(f"{kind}: {count}, the first is {self._first[kind]}" for kind, count in self.counts.items())
+        # (Without commas: some clients parse a value of INFO with commas as a list.)
+        return "; ".join(f"{kind}: {count} (first: {self._first[kind]})" for kind, count in self.counts.items())
 
 
 class UnsupportedTypesError(ForeignError):
     """The data is intact, but has types that the engine does not store."""
 
     def __init__(self, found: UnsupportedTypes) -> None:
-        super().__init__(found.offset, f"this engine stores streams, strings and hashes, not {found}")
+        super().__init__(found.offset, f"this engine stores streams and not these types: {found}")
 
 
 class UnsupportedValueError(CommandError):

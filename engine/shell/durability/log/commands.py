@@ -18,6 +18,7 @@ from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, divide
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
+from engine.core.table.unsupported import family_of
 from engine.shell.durability.log.left_out import LeftOutKeys
 from engine.text.messages import general
 
@@ -66,6 +67,10 @@ class Commands:
             self.count += len(queue)
             self._core.changes.seal_as_one(first)
         elif self._queue is not None:
+            family = family_of(argv[0]) if self._left_out is None else None
+            if family is not None:
+                # Fail before EXEC, so that no part of the transaction is applied.
+                raise _failure(argv, CommandError(general.left_out(argv[0], family)), offset)
             self._queue.append((offset, argv))
         else:
             self.count += 1

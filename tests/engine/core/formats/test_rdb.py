@@ -100,7 +100,7 @@ def test_all_unsupported_types_are_counted():
     assert [len(core.databases[db]) for db in (0, 3)] == [1, 1]
     assert (summary.keys, summary.expired, summary.left_out.total) == (2, 1, 3)
     assert summary.left_out.offset == MIXED.index(b"\1\4jobs")
-    wanted = "lists: 2, the first is key 'jobs' of database 0; sets: 1, the first is key 'tags' of database 3"
+    wanted = "lists: 2 (first: key 'jobs' of database 0); sets: 1 (first: key 'tags' of database 3)"
     assert str(summary.left_out) == wanted
     core, summary = read(MIXED)
     assert [len(core.databases[db]) for db in (0, 3)] == [1, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +24,7 @@ FILE = file_of(
 )
 RDB = {"appendonly": "no"}
 SKIP = {"skip_unsupported_types": "yes"}
-REASON = "lists: 2, the first is key 'jobs' of database 0; sets: 1, the first is key 'tags' of database 0"
+REASON = "lists: 2 (first: key 'jobs' of database 0); sets: 1 (first: key 'tags' of database 0)"
 
 
 def command(*words: str) -> bytes:
@@ -57,7 +58,7 @@ def loaded(directory: Path, *lines: str) -> Engine:
 def test_a_refused_start_changes_no_file(tmp_path):
     """The error of a start has the number of keys and the first key of each type; all files stay as they are."""
     (tmp_path / "dump.rdb").write_bytes(FILE)
-    with pytest.raises(ConfigError, match=f"{REASON}; 'skip-unsupported-types yes' loads the rest"):
+    with pytest.raises(ConfigError, match=re.escape(f"{REASON}; 'skip-unsupported-types yes' loads the rest")):
         Engine(tmp_path, **RDB)
     assert files(tmp_path) == {"dump.rdb": FILE}
 
@@ -66,7 +67,7 @@ def test_a_refused_log_of_redis_6_is_not_moved(tmp_path):
     """A log of Redis 6 with unsupported types stays where it is; without them it is moved after it was loaded."""
     data = command("SET", "k", "v") + command("ZADD", "scores", "1", "a")
     (tmp_path / "appendonly.aof").write_bytes(data)
-    with pytest.raises(ConfigError, match="sorted sets: 1, the first is key 'scores' of database 0"):
+    with pytest.raises(ConfigError, match=r"sorted sets: 1 \(first: key 'scores' of database 0\)"):
         Engine(tmp_path)
     assert files(tmp_path) == {"appendonly.aof": data}
     engine = Engine(tmp_path, **SKIP)
@@ -209,8 +210,8 @@ def test_a_log_is_counted_with_its_base(tmp_path):
     with pytest.raises(ConfigError) as error:
         Engine(tmp_path)
     assert (
-        "lists: 3, the first is key 'jobs' of database 0; sets: 2, the first is key 'tags' of database 0; "
-        "sorted sets: 1, the first is key 'scores' of database 2; bit commands: 1, the first is key 'bits' of"
+        "lists: 3 (first: key 'jobs' of database 0); sets: 2 (first: key 'tags' of database 0); "
+        "sorted sets: 1 (first: key 'scores' of database 2); bit commands: 1 (first: key 'bits' of"
     ) in str(error.value)
     assert "Lua scripts and functions: 2" in str(error.value)
 
@@ -259,6 +260,6 @@ def test_a_restored_value_of_an_unsupported_type_is_left_out(tmp_path):
         + b"".join([b"*5\r\n", *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)])
         + command("SET", "l", "v")
     )
-    with pytest.raises(ConfigError, match="lists: 1, the first is key 'k' of database 0"):
+    with pytest.raises(ConfigError, match=r"lists: 1 \(first: key 'k' of database 0\)"):
         Engine(tmp_path)
     assert Engine(tmp_path, **SKIP).run("KEYS *") == [b"l"]

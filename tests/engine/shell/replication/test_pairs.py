@@ -130,20 +130,51 @@ def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
     wait_for(is_cut, "the cut")
 
 
-def test_a_command_that_the_engine_lacks_stops_replication(master, replica):
-    """A command that the engine lacks stops replication until the next REPLICAOF, and INFO has the reason."""
+@pytest.mark.parametrize("diskless", ["yes", "no"])
+@pytest.mark.parametrize("load", ["disabled", "swapdb", "on-empty-db"])
+def test_a_master_with_unsupported_types_is_refused(master, replica, diskless, load):
+    """A replica reports the number of keys and the first key of each type, keeps its data, and tries again only when
+    told.
+    """
+    fill(master)
+    master.config_set("repl-diskless-sync", diskless)
+    replica.config_set("repl-diskless-load", load)
+    if load != "on-empty-db":
+        replica.set("old", "kept")
+    master.rpush("jobs", 1, 2)
+    master.rpush("more", 1)
+    master.execute_command("ZADD", "scores", 1, "a")
+    syncs = master.info("stats")["sync_full"]
+    follow(replica, port_of(master))
+    wait_for(lambda: "engine_master_refused" in replication(replica), "the refusal")
+    assert "sorted sets: 1 (first: key 'scores' of database 0)" in trouble(replica)
+    assert "lists: 2 (first: key '" in trouble(replica)
+    assert replication(replica)["master_link_status"] == "down"
+    assert replica.keys() == ([] if load == "on-empty-db" else [b"old"])
+    assert master.info("stats")["sync_full"] == syncs + 1
+    master.delete("jobs", "more", "scores")
+    follow(replica, port_of(master))
+    wait_until_up(replica)
+    assert contents(replica) == contents(master)
+    assert master.info("stats")["sync_full"] == syncs + 2
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_command_that_the_engine_lacks_stops_replication(master, replica, in_transaction):
+    """A command that the engine lacks stops replication until the next REPLICAOF, and INFO has its family and key."""
     port = port_of(master)
     master.set("a", "1")
     follow(replica, port)
     wait_until_up(replica)
     syncs = master.info("stats")["sync_full"]
-    master.pfadd("text", "member")
-    master.set("a", "2")
-    wait_for(lambda: "PFADD" in trouble(replica), "the refusal of a command")
-    assert replica.get("a") == b"1"
+    with master.pipeline(transaction=in_transaction) as pipe:
+        pipe.set("a", "2").rpush("jobs", "first").set("a", "3").execute()
+    wait_for(lambda: "RPUSH jobs first ... failed: " in trouble(replica), "the refusal of a command")
+    assert "this engine stores streams; lists need Redis or Valkey" in trouble(replica)
     assert replication(replica)["engine_master_refused"] == 1
-    master.delete("text")
+    assert replica.get("a") == (b"1" if in_transaction else b"2")
+    master.delete("jobs")
     assert master.info("stats")["sync_full"] == syncs
     follow(replica, port)
     wait_until_up(replica)
-    assert replica.get("a") == b"2"
+    assert replica.get("a") == b"3"

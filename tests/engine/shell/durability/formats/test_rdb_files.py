@@ -111,7 +111,7 @@ def test_unsupported_types_are_refused_or_skipped(tmp_path, form):
     """
     kind, data = unsupported()[form]
     (tmp_path / "dump.rdb").write_bytes(data)
-    with pytest.raises(ConfigError, match=rf"dump\.rdb, byte 9: this engine stores .*, not {kind}: 1, the first is "):
+    with pytest.raises(ConfigError, match=rf"dump\.rdb, byte 9: this engine stores .* types: {kind}: 1 \(first: "):
         Engine(tmp_path, **SETTINGS)
     engine = Engine(tmp_path, **SETTINGS, skip_unsupported_types="yes")
     assert engine.run("DBSIZE") == 0
