@@ -79,7 +79,7 @@ class Capabilities:
         """Return whether PS.EXEC works, which ends a transaction at the first error. The first call tries it."""
         if not self._stops_were_tried and self.has("PS.EXEC"):
             self._stops_were_tried = True
-            if "without MULTI" not in str(self._ask(("PS.EXEC",))[0]):
+            if self._ask(("MULTI",), ("PS.EXEC",))[1] != []:
                 self.mark_missing("PS.EXEC")
         return self.has("PS.EXEC")
 

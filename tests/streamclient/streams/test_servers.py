@@ -71,6 +71,20 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     assert server.streams.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
 
 
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_the_engine_gets_no_scripts(client: redis.Redis, connection: Connection) -> None:
+    """The engine is recognised without a refused command, also if entries are large."""
+    add(client, "s", 5, size=100_000)
+    client.config_resetstat()
+    known = connection.capabilities
+    assert (known.may_run_scripts(), known.stops_at_errors()) == (False, True)
+    for server in (open_server(connection), plain_server(connection)):
+        for _ in range(2):
+            assert server.states.of(["s"], None)["s"] is not None
+            assert server.entries.nths([("s", ZERO, 3, LAST)]) == [(StreamId(3, 0), 3)]
+    assert client.info("errorstats") == {}
+
+
 @pytest.mark.parametrize("instance", ["redis"], indirect=True)
 def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
     """If scripts are refused, the results are the same, but entries are transferred."""
