@@ -33,11 +33,10 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Units that run by default. Units about features that the engine lacks are left out, such as the cluster bus, modules,
 #: bits, geo, HyperLogLog and tracking.
 UNITS = (
-    *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "list", "list-2", "list-3")),
-    *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),
+    *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "hash")),
     *("unit/auth", "unit/protocol", "unit/keyspace", "unit/scan", "unit/info", "unit/info-command", "unit/expire"),
     *("unit/multi", "unit/quit", "unit/pubsub", "unit/pubsubshard", "unit/introspection", "unit/introspection-2"),
-    *("unit/pause", "unit/querybuf", "unit/slowlog", "unit/sort", "unit/dump"),
+    *("unit/pause", "unit/querybuf", "unit/slowlog", "unit/dump"),
     *("unit/acl", "unit/acl-v2", "unit/other", "unit/wait", "unit/shutdown", "unit/limits", "unit/obuf-limits"),
     *("unit/maxmemory", "unit/lazyfree", "unit/latency-monitor", "unit/networking", "unit/violations", "unit/aofrw"),
     *("integration/aof", "integration/aof-multi-part", "integration/rdb", "integration/replication"),

@@ -28,7 +28,7 @@ def test_a_case_has_its_node_id_and_its_worst_outcome() -> None:
 @pytest.mark.parametrize(
     ("message", "about"),
     [
-        ("redis.exceptions.ResponseError: unknown command 'GEOADD': this is a stream engine", "geo commands"),
+        ("redis.exceptions.ResponseError: unknown command 'GEOADD': this engine stores streams", "geo commands"),
         ('failed on setup with "the engine does not track keys for clients"', "client-side caching"),
         ("RedisError: GEORADIUS command doesn't exist in Redis commands", "geo commands"),
         ("redis.exceptions.ResponseError: unknown command 'SETT', with args", ""),

@@ -23,50 +23,29 @@ KeyFinder = Callable[[list[bytes]], list[bytes]]
 class Keys:
     """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
-    If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv. With
-    ``count_at``, the word at that index is the number of keys that follow it: every ``apart``-th word is a key. These
-    keys are returned after those at fixed positions. If the number is not positive or exceeds the remaining words,
-    there are no keys at all. ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO
-    reports like keys.
+    If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv.
+    ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO reports like keys.
     """
 
     first: int = 0
     last: int = 0
     step: int = 0
     find: KeyFinder | None = None
-    count_at: int = 0
-    apart: int = 1
     are_channels: bool = False
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether there are no keys, or ``first``, ``last`` and ``step`` determine their positions."""
-        return self.find is None and not self.count_at
 
     @property
     def are_none(self) -> bool:
         """Whether the command never has a key."""
-        return self.are_channels or (self.is_fixed and not self.first)
+        return self.are_channels or (self.find is None and not self.first)
 
     def of(self, argv: list[bytes]) -> list[bytes]:
         """Return the keys in ``argv`` (all words of the command, including the name)."""
         if self.find is not None:
             return self.find(argv)
-        if self.count_at:
-            counted = self._counted(argv)
-            return argv[self.first : self.last + 1] + counted if self.first and counted else counted
         if self.are_none:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
         return argv[self.first : last + 1 : self.step]
-
-    def _counted(self, argv: list[bytes]) -> list[bytes]:
-        """Return the keys whose number is at ``count_at``."""
-        at = self.count_at + 1
-        word = argv[at - 1] if len(argv) >= at else b""
-        count = int(word) if word.isdigit() and len(word) < 10 else 0
-        keys = argv[at : at + count * self.apart : self.apart]
-        return keys if len(keys) == count else []
 
 
 @dataclass(frozen=True, slots=True)

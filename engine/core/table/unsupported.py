@@ -100,17 +100,17 @@ UNSUPPORTED = (
     ),
     Unsupported("transfers of keys between servers", _names("migrate"), "DUMP and RESTORE, or replication"),
     Unsupported(
-        "client-side caches",
+        "client-side caching",
         _names("client|tracking"),
         "keyspace events (`notify-keyspace-events`); CLIENT TRACKING ON is refused",
     ),
     Unsupported(
-        "evictions",
+        "eviction",
         (),
         "above `maxmemory`, adding data is rejected; `maxmemory-policy` is ignored",
     ),
     Unsupported(
-        "cluster buses",
+        "cluster commands",
         _names("restore-asking trimslots"),
         "one engine is one shard; CLUSTER and related commands are refused",
     ),

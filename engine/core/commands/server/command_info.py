@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
 from engine.core.table.deprecated import DEPRECATED, INTERNAL
-from engine.core.table.registry import COMMANDS, Command, Keys, Use, all_commands, called_by, find
+from engine.core.table.registry import COMMANDS, Command, Use, all_commands, called_by, find
 from engine.core.table.syntax import arguments
 from engine.text.globs import matcher
 from engine.text.messages import general, server
@@ -30,51 +30,24 @@ def _access(use: Use) -> Set:
     return _words(list(use.words))
 
 
-def _counted(use: Use, keys: Keys) -> Map:
-    begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
-    positions = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
-    counted = Map.of({b"type": b"keynum", b"spec": positions})
-    return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": counted})
-
-
 def _key_specs(command: Command) -> Set:
     keys = command.keys
-    if keys.find is not None and keys.first:
-        # The positions of the keys after the first one depend on the arguments.
-        found = [_key_spec_unknown(use) for use in command.uses[1:]]
-        return Set([_range(command.uses[0], keys.first, 0, 1), *_built_keys(command), *found])
     if len(command.uses) > 1:
         last = len(command.uses) - 1
-        if keys.count_at:
-            return Set([_range(command.uses[0], keys.first, 0, 1), _counted(command.uses[1], keys)])
         return Set(
             [
                 _range(use, keys.first + number, keys.last if number == last and keys.last < 0 else 0, 1)
                 for number, use in enumerate(command.uses)
             ]
         )
-    if keys.count_at:
-        return Set([_counted(command.uses[0], keys)])
-    if keys.find is not None and "STREAMS" in command.syntax:
+    if keys.find is not None:
         at = 4 if command.name == "xreadgroup" else 1
         begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
         return Set([_spec(command.uses[0], begin, -1, 1, 2)])
-    if keys.find is not None:
-        return Set([_key_spec_unknown(command.uses[0])])
     if not keys.first:
         return Set()
     last = keys.last if keys.last < 0 else keys.last - keys.first
-    return Set([_range(command.uses[0], keys.first, last, keys.step), *_built_keys(command)])
-
-
-def _built_keys(command: Command) -> list[Map]:
-    """Return the key specification of SORT's BY and GET, whose keys depend on the elements; [] for other commands."""
-    return [_key_spec_unknown(command.uses[0])] if "BY pattern" in command.syntax else []
-
-
-def _key_spec_unknown(use: Use) -> Map:
-    unknown = Map.of({b"type": b"unknown", b"spec": Map()})
-    return Map.of({b"flags": _access(use), b"begin_search": unknown, b"find_keys": unknown})
+    return Set([_range(command.uses[0], keys.first, last, keys.step)])
 
 
 def _range(use: Use, first: int, last: int, step: int) -> Map:
