@@ -38,7 +38,7 @@ from engine.shell.durability.segments.file import MAGIC
 from engine.shell.durability.segments.store import FOLDER
 from engine.shell.durability.segments.verification import check_file, check_stored, segment_files_near
 
-WHOLE, DAMAGED, TROUBLE, UNSUPPORTED = 0, 1, 2, 3
+WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\
 usage: python -m engine check PATH [--fix]
 
@@ -47,8 +47,8 @@ directory.
 The check reports what PATH contains, the byte at which it is damaged, and what truncation at that byte would lose.
 --fix truncates a damaged file of a log, and keeps a copy of each file that it changes. Other files are never changed.
 Do not check files that a running engine writes to.
-Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run, 3 no damage, but types that the
-engine does not store.
+Exit status: 0 no damage (or repaired), 1 damage found, or types that the engine does not store, 2 the check could not
+run.
 """
 #: Number of databases in which a log is loaded. A real configuration has fewer.
 _DATABASES = "256"
@@ -173,7 +173,7 @@ class _Check:
             return WHOLE
         self._say(f"{path}: {UnsupportedTypesError(found).reason}")
         self._say(f"{path}: the engine loads the rest with 'skip-unsupported-types yes'")
-        return UNSUPPORTED
+        return DAMAGED
 
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:

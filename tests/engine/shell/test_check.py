@@ -11,11 +11,14 @@ import pytest
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
+from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.shell import check
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from tests import servers
+from tests.engine.core.formats.rdb_files import file_of, key
 from tests.faults.engines import Engine
+from tests.golden.scenarios import RELEASES
 from tests.servers.connection import Connection
 
 INCREMENT = "appendonly.aof.1.incr.aof"
@@ -276,3 +279,25 @@ def test_rdb_files_of_redis():
             with pytest.raises(DamagedError) as caught:
                 RdbFiles(check._core()).load(memoryview(wrong), UnsupportedTypes(), expire=True)
             assert 0 <= caught.value.offset <= len(data)
+
+
+def test_unsupported_types_are_reported(tmp_path):
+    """Types that the engine does not store are named in every kind of file, and the check fails."""
+    (tmp_path / "dump.rdb").write_bytes(file_of(key(1, b"jobs", length(1), string(b"a"))))
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    log = folder / "appendonly.aof.1.incr.aof"
+    log.write_bytes(encode([b"SET", b"k", b"v"]) + encode([b"ZADD", b"scores", b"1", b"a"]))
+    (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+    psb = tmp_path / "old.psb"
+    psb.write_bytes((RELEASES / "1.0.0rc1" / "engine-all-types" / "psb" / "dump.psb").read_bytes())
+    for path, found in (
+        (tmp_path / "dump.rdb", "1 keys: intact\n.*: lists: 1 \\(first: key 'jobs' of database 0\\)"),
+        (psb, "keys: intact\n.*: lists: 2 \\(first: key 'list' of database 0\\)"),
+        (log, "2 commands: intact\n.*: sorted sets: 1 \\(first: key 'scores'\\)"),
+        (folder, "1 keys: intact\n.*: sorted sets: 1 \\(first: key 'scores' of database 0\\)"),
+    ):
+        status, output = run(path)
+        assert status == check.DAMAGED
+        assert re.search(found.replace(".*: ", ".*types: .*"), output), output
+    assert run(tmp_path)[0] == check.DAMAGED
