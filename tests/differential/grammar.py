@@ -161,8 +161,6 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (_on_key("PERSIST"), 0.2),
         (_on_key("EXPIRE", "100000"), 0.3),
         (_on_key("TTL"), 0.3),
-        (_on_key("OBJECT"), 0.1),
-        (lambda g: ["OBJECT", "ENCODING", g.key()], 0.3),
         (_plain("DBSIZE"), 0.3),
         (_plain("FLUSHDB"), 0.05),
         (lambda g: ["SELECT", g.one(["0", "0", "0", "1"])], 0.3),

@@ -18,13 +18,11 @@ Words = list[bytes]
 #: Kinds of cases, by the words of the repeated argument.
 KINDS = ("same", "distinct", "missing")
 #: Commands about the test server, its process or its peers, and subcommands without handlers of their own.
-_NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys", "command|getkeysandflags"})
+_NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys"})
 #: Commands whose options stop the server or its clients.
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
 #: Commands whose repeated arguments depend on each other or have a syntax of their own: see ``_by_hand``.
-_BY_HAND = frozenset(
-    {"xread", "xreadgroup", "acl|setuser", "ps.add"} | {"client|tracking", "client|list", "config|set"}
-)
+_BY_HAND = frozenset({"xread", "xreadgroup", "acl|setuser", "ps.add"} | {"client|list", "config|set"})
 _COUNTS = ("numkeys", "numfields", "numids")
 _STREAM_KINDS = ("stream", "extension")
 _FIXED = {
@@ -251,14 +249,6 @@ def _by_hand() -> Iterator[Case]:
             streams,
             lambda n, kind=kind: (
                 [b"XREADGROUP", b"GROUP", b"g", b"c", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b">"] * n]
-            ),
-        )
-        yield Case(
-            f"client tracking, {kind} prefix",
-            _nothing,
-            lambda n, kind=kind: (
-                [b"CLIENT", b"TRACKING", b"ON", b"BCAST"]
-                + [word for prefix in _named(kind, n, b"k%05d:") for word in (b"PREFIX", prefix)]
             ),
         )
         yield Case(

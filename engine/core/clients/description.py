@@ -25,7 +25,6 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
         (b"d", session.dirty_exec),
         (b"c", session.close_after_reply),
         (b"e", session.no_evict),
-        (b"T", session.no_touch),
     )
     return b"".join(mark for mark, on in marks if on) or b"N"
 

@@ -69,7 +69,6 @@ class Session:
         "multi_failed",
         "name",
         "no_evict",
-        "no_touch",
         "patterns",
         "proto",
         "reply_mode",
@@ -136,7 +135,6 @@ class Session:
         #: Number of completed commands.
         self.calls = 0
         self.no_evict = False
-        self.no_touch = False
         #: Function, set by the shell, that returns the current state of the connection's buffers.
         self.buffers: Callable[[], Buffers] = Buffers
 

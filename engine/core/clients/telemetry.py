@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
@@ -20,8 +20,6 @@ from engine.text.command_lines import shortened, without_secrets
 #: Longer than any duration.
 NEVER_NS = 1 << 62
 _BUCKETS = 64
-#: Maximum number of samples per event.
-_SAMPLES = 160
 #: If ``threshold_ns`` is below this number, each command of a run of XADDs is measured separately. Otherwise, the run's
 #: duration is divided by its number of commands.
 _EACH_NS = 10_000
@@ -94,20 +92,17 @@ class Slow:
 
 @dataclass(slots=True)
 class Event:
-    """One kind of latency event: its (second, milliseconds) samples, newest last, and its longest duration so far."""
+    """One kind of latency event: the second of its latest sample, this sample and the longest one in milliseconds."""
 
+    second: int = 0
+    latest: int = 0
     longest: int = 0
-    #: Cause of the longest sample.
-    worst: bytes = b""
-    samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
 
-    def add(self, second: int, milliseconds: int, cause: bytes) -> None:
+    def add(self, second: int, milliseconds: int) -> None:
         """Add a sample. If the second already has one, the longer of the two is kept."""
-        if milliseconds > self.longest:
-            self.longest, self.worst = milliseconds, cause
-        if self.samples and self.samples[-1][0] == second:
-            milliseconds = max(milliseconds, self.samples.pop()[1])
-        self.samples.append((second, milliseconds))
+        self.latest = max(milliseconds, self.latest) if second == self.second else milliseconds
+        self.second = second
+        self.longest = max(self.longest, milliseconds)
 
 
 class Telemetry:
@@ -218,12 +213,12 @@ class Telemetry:
     def note_latency(self, event: bytes, cause: bytes, milliseconds: int, now_ms: int) -> None:
         """Record and report a latency event caused by ``cause``, if it reaches latency-monitor-threshold."""
         if self.is_latency(milliseconds):
-            self.keep_latency(event, cause, milliseconds, now_ms)
+            self.keep_latency(event, milliseconds, now_ms)
             self.on_latency(event, cause, milliseconds)
 
-    def keep_latency(self, event: bytes, cause: bytes, milliseconds: int, now_ms: int) -> None:
+    def keep_latency(self, event: bytes, milliseconds: int, now_ms: int) -> None:
         """Record a latency event for LATENCY, regardless of its duration."""
-        self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, cause)
+        self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds)
 
     def _shorten(self) -> None:
         while len(self.slow_log) > self._keep:

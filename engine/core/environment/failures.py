@@ -33,9 +33,6 @@ SHOWING = frozenset(
         "slowlog|get",
         "slowlog|len",
         "latency|latest",
-        "latency|history",
-        "latency|graph",
-        "latency|doctor",
         "latency|histogram",
         "module|list",
     }

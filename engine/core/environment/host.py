@@ -87,9 +87,6 @@ class Host(Protocol):
     def shut_down(self) -> None:
         """End the process; the reply of the current command, if any, is still sent."""
 
-    def log(self, text: bytes) -> None:
-        """Write a line of text from a client to the log."""
-
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed unexpectedly and that the server continues."""
 
@@ -131,9 +128,6 @@ class WithoutProcess:
 
     def shut_down(self) -> None:
         """Do nothing: there is no process to end."""
-
-    def log(self, text: bytes) -> None:
-        """Do nothing: there is no log."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         del command

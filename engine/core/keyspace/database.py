@@ -66,14 +66,12 @@ class Database:
         slot = table.slot_of.get(key)
         if slot is None or (key in self._expires and self.drop_if_due(key)):
             return None
-        table.used[slot] = self.changes.now
         return table.values[slot]
 
-    def read(self, key: bytes, *, use: bool = True) -> Value | None:
+    def read(self, key: bytes) -> Value | None:
         """Return the value as ``get`` does, for read-only commands.
 
-        Hits and misses are counted, and a miss raises a keyspace event. Without ``use``, the lookup does not count as a
-        use of the key.
+        Hits and misses are counted, and a miss raises a keyspace event.
         """
         table = self._table
         slot = table.slot_of.get(key)
@@ -83,23 +81,13 @@ class Database:
                 self.changes.notify("m", b"keymiss", key, self.index)
             return None
         self.hits += 1
-        if use:
-            table.used[slot] = self.changes.now
         return table.values[slot]
 
     def peek(self, key: bytes) -> Value | None:
-        """Return the value as ``get`` does, without counting as a use of the key."""
+        """Return the value as ``get`` does."""
         if key in self._expires and self.drop_if_due(key):
             return None
         return self._table.value(key)
-
-    def idle(self, key: bytes) -> int:
-        """Return the idle time of an existing key in milliseconds."""
-        return max(self.changes.now - self._table.used[self._table.slot_of[key]], 0)
-
-    def set_idle(self, key: bytes, milliseconds: int) -> None:
-        """Set the idle time of an existing key."""
-        self._table.used[self._table.slot_of[key]] = self.changes.now - milliseconds
 
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists, even if it is due."""
@@ -120,7 +108,6 @@ class Database:
                 return None
         else:
             # Inlines get().
-            table.used[slot] = self.changes.now
             value = table.values[slot]
         if type(value) is not kind:
             raise CommandError(general.WRONG_TYPE)
@@ -134,7 +121,6 @@ class Database:
             value = self.read(key)
         else:
             # Inlines read().
-            table.used[slot] = self.changes.now
             self.hits += 1
             value = table.values[slot]
         if value is not None and type(value) is not kind:
@@ -206,7 +192,7 @@ class Database:
         if key in self._expires:
             # The key is due, but was only hidden because expiry is held.
             self.expire(key)
-        self._table.add(key, value, self.changes.now)
+        self._table.add(key, value)
         self.changed(key, "n", b"new", changes)
         if self.waiting:
             self.signal(key, replaced=True)
@@ -228,7 +214,6 @@ class Database:
             return None
         former = table.values[slot]
         table.values[slot] = value
-        table.used[slot] = shared.now
         # Inlines touch().
         shared.dirty += changes
         if shared.watchers:

@@ -279,9 +279,9 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().peek(key)
 
-    def read(self, key: bytes, *, use: bool = True) -> Any:
+    def read(self, key: bytes) -> Any:
         self._keep_value(key)
-        return super().read(key, use=use)
+        return super().read(key)
 
     def typed(self, key: bytes, kind: type) -> Any:
         self._keep_value(key)

@@ -101,8 +101,8 @@ UNSUPPORTED = (
     Unsupported("transfers of keys between servers", _names("migrate"), "DUMP and RESTORE, or replication"),
     Unsupported(
         "client-side caching",
-        _names("client|tracking"),
-        "keyspace events (`notify-keyspace-events`); CLIENT TRACKING ON is refused",
+        _names("client|tracking client|trackinginfo client|caching client|getredir"),
+        "keyspace events (`notify-keyspace-events`)",
     ),
     Unsupported(
         "eviction",
@@ -113,6 +113,15 @@ UNSUPPORTED = (
         "cluster commands",
         _names("restore-asking trimslots"),
         "one engine is one shard; CLUSTER and related commands are refused",
+    ),
+    Unsupported("encodings and times of use", _names("object client|no-touch"), "`TYPE` and `MEMORY USAGE`"),
+    Unsupported(
+        "further reports",
+        _names(
+            "memory|doctor memory|malloc-stats memory|stats latency|doctor latency|graph latency|history command|list "
+            "command|getkeysandflags"
+        ),
+        "`INFO`, `LATENCY LATEST`, `COMMAND`, and the log, which names the causes of slow iterations",
     ),
     Unsupported("searches for hot keys", _names("hotkeys"), "`MONITOR` and `SLOWLOG` name the keys of commands"),
 )

@@ -47,9 +47,6 @@ class ServerHost:
         LOG.info("shutting down (SHUTDOWN or signal)")
         self._stop()
 
-    def log(self, text: bytes) -> None:
-        LOG.warning("DEBUG LOG: %r", text)
-
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)
 

@@ -81,7 +81,7 @@ class Watchdog:
             longest = command
         cause = _describe(longest.done)
         # Use the time at which the iteration began, as its long command does: samples of the same second are merged.
-        self._telemetry.keep_latency(longest.event, cause, milliseconds, began // 1000)
+        self._telemetry.keep_latency(longest.event, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
             self._left_out += 1
             return

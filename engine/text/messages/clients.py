@@ -67,10 +67,6 @@ MAXAGE_NOT_INTEGER = b"ERR maxage is not an integer or out of range"
 MAXAGE_POSITIVE = b"ERR maxage should be greater than 0"
 CLIENT_NAME = b"ERR Client names cannot contain spaces, newlines or special characters."
 PAUSE_MODE = b"ERR CLIENT PAUSE mode must be WRITE or ALL"
-NO_TRACKING = b"ERR the engine does not track keys for clients"
-NOT_TRACKING = (
-    b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-)
 
 
 def unknown_client_type(word: bytes) -> bytes:

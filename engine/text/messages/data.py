@@ -8,10 +8,6 @@ NOVALUES_OF_KEYS = b"ERR NOVALUES option can only be used in HSCAN"
 SAME_OBJECT = b"ERR source and destination objects are the same"
 SWAP_FIRST_INDEX = b"ERR invalid first DB index"
 SWAP_SECOND_INDEX = b"ERR invalid second DB index"
-NO_LFU = (
-    b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
-    b"between policies at runtime LRU and LFU data will take some time to adjust."
-)
 
 # -- expiry -------------------------------------------------------------------------------------------------------
 EXPIRE_NX = b"ERR NX and XX, GT or LT options at the same time are not compatible"

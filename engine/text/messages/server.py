@@ -4,7 +4,6 @@ from __future__ import annotations
 
 # -- memory -------------------------------------------------------------------------------------------------------
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
-MEMORY_REPORT_EMPTY = b"This server does not measure its memory."
 
 # -- COMMAND ------------------------------------------------------------------------------------------------------
 GETKEYS_UNKNOWN = b"ERR Invalid command specified"
@@ -17,26 +16,10 @@ MONITOR_WITHOUT_KEYS = b"ERR Replica can't interact with the keyspace"
 MONITOR_IN_MULTI = b"ERR MONITOR isn't allowed for DENY BLOCKING client"
 SLOWLOG_COUNT = b"ERR count should be greater than or equal to -1"
 
-
-def no_latency_samples(event: bytes) -> bytes:
-    """Return the error of LATENCY GRAPH for an event without samples."""
-    return b"ERR No samples available for event '%b'" % event
-
-
-LATENCY_OFF = (
-    b"No latency is monitored. After CONFIG SET latency-monitor-threshold MILLISECONDS, each operation of at least "
-    b"this duration is an event."
-)
-LATENCY_NONE = b"No operation has reached latency-monitor-threshold yet."
-
 # -- DEBUG --------------------------------------------------------------------------------------------------------
 DEBUG_NOT_ALLOWED = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
     b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-)
-DEBUG_PROTOCOL = (
-    b"ERR Wrong protocol type name. Please use one of the following: "
-    b"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
 )
 
 # -- replication and cluster --------------------------------------------------------------------------------------

@@ -60,17 +60,3 @@ _V, _12 = "f7042be43fb80714", "7ecd2e572c949f74"
 def test_set_under_a_condition(server: Server, dialogue) -> None:
     """SET does nothing and returns nil if the value or its digest does not meet the condition."""
     play(server, dialogue)
-
-
-@pytest.mark.parametrize(
-    ("command", "use"),
-    [
-        ("SET k v", ["OW", "update"]),
-        ("SET k v IFEQ x", ["RW", "update"]),
-        ("SET k v GET", ["RW", "access", "update"]),
-    ],
-)
-def test_getkeysandflags_of_set(server: Server, command: str, use: list[str]) -> None:
-    """COMMAND GETKEYSANDFLAGS reports how SET uses its key, with and without a condition."""
-    ((_, words),) = server.run(f"COMMAND GETKEYSANDFLAGS {command}")
-    assert sorted(words) == sorted(word.encode() for word in use)

@@ -81,13 +81,6 @@ def test_hscan_novalues(server: Server) -> None:
     server.expect("SCAN 0 NOVALUES", Error("ERR NOVALUES option can only be used in HSCAN"))
 
 
-def test_object_freq_needs_an_lfu_policy(server: Server) -> None:
-    """Without an LFU policy, OBJECT FREQ is an error and OBJECT IDLETIME is not."""
-    server.given("SET other v")
-    server.expect("OBJECT IDLETIME other", 0)
-    assert server.run("OBJECT FREQ other").text.startswith("ERR An LFU maxmemory policy is not selected")
-
-
 @since("8.8")
 def test_a_nacked_entry_is_delivered_once(server: Server) -> None:
     """XREADGROUP CLAIM 0 delivers a NACKed entry only once per reply."""

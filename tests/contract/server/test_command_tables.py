@@ -38,23 +38,13 @@ def _pairs(flat: list[Any]) -> dict[str, Any]:
     return dict(zip([_text(name) for name in flat[::2]], flat[1::2], strict=True))
 
 
-def _spec(flat: list[Any]) -> dict[str, Any]:
-    """Return a key specification without its notes, which are prose."""
-    return {
-        name: set(_text(value)) if name == "flags" else _text(value)
-        for name, value in _pairs(flat).items()
-        if name != "notes"
-    }
-
-
 def _rows(rows: list[Any], into: Table) -> Table:
-    for name, arity, flags, first, last, step, categories, _tips, specs, subcommands in rows:
+    for name, arity, flags, first, last, step, categories, _tips, _specs, subcommands in rows:
         into[_text(name).lower()] = {
             "arity": arity,
             "flags": set(_text(flags)) - OF_SCRIPTS,
             "positions": (first, last, step),
             "categories": set(_text(categories)),
-            "keys": [_spec(spec) for spec in specs],
         }
         _rows(subcommands, into)
     return into
@@ -87,7 +77,7 @@ def peer() -> Iterator[servers.Running]:
 
 
 def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process: servers.Running) -> None:
-    """Arity, flags, key positions and specifications, ACL categories, release, group and deprecation are equal."""
+    """Arity, flags, key positions, ACL categories, release, group and deprecation are equal."""
     for expected, found in zip(_tables(peer), _tables(engine_process), strict=True):
         common = set(expected) & set(found)
         assert len(common) > 280

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
-#: Maximum idle time in seconds that Redis's 24-bit clock can represent.
-_LONGEST_IDLE = (1 << 24) - 1
 #: DUMP writes a stream in steps if the number of its entries plus pending entries is at least this.
 _LONG = 2000
 #: DUMP writes a hash in steps if it has at least this many fields.
@@ -166,7 +164,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     key, payload, db = argv[1], argv[3], ctx.db
     args = Args(argv, 4)
     replace = absolute = False
-    idle = freq = None
+    idle = freq = None  # only checked: the engine keeps no times of use
     while len(args):
         if args.flag(b"REPLACE"):
             replace = True
@@ -197,12 +195,12 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
             if deadline >= 1 << 63:
                 # An error, unlike in Redis: there the sum overflows, and the key is deleted immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
-        return _put(ctx, argv, value, deadline, idle)
+        return _put(ctx, argv, value, deadline)
 
     return ctx.in_steps(argv, work()) if len(payload) > _LONG_PAYLOAD else Steps(argv, work()).all()
 
 
-def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, idle: int | None) -> Reply:
+def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) -> Reply:
     key, payload, db = argv[1], argv[3], ctx.db
     goes_at_once = deadline is not None and is_past(ctx, deadline)
     former = db.get(key)
@@ -215,8 +213,6 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
         return OK
     db.add(key, value)
     db.set_deadline(key, deadline)
-    if idle is not None:
-        db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)
     ctx.changes.notify("g", b"restore", key, db.index)
     db.report_overwritten(key, former, value)
     version = forms_version(ctx.config.integer("rdb-version"))

@@ -168,7 +168,7 @@ for _name, _since, _kind in (
 
 def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
     key = argv[1]
-    if ctx.db.read(key, use=False) is None:
+    if ctx.db.read(key) is None:
         return -2
     deadline = ctx.db.deadline(key)
     if deadline is None:

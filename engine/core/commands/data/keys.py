@@ -88,13 +88,13 @@ def exists(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how many of the keys exist; a key given twice counts twice."""
     count = 0
     for key in argv[1:]:
-        count += ctx.db.read(key, use=False) is not None
+        count += ctx.db.read(key) is not None
     return count
 
 
 @key_command("touch key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", since="3.2.1", complexity="O(keys)")
 def touch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Marks keys as used now, and returns how many of them exist."""
+    """Returns how many of the keys exist."""
     count = 0
     for key in argv[1:]:
         count += ctx.db.read(key) is not None
@@ -104,7 +104,7 @@ def touch(ctx: Context, argv: list[bytes]) -> Reply:
 @key_command("type key", "readonly fast", access="RO")
 def type_of(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the type of a key's value."""
-    value = ctx.db.read(argv[1], use=False)
+    value = ctx.db.read(argv[1])
     return Simple(b"none" if value is None else type_name(value))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.core.clients.description import describe, session_type
 from engine.core.commands.server.connection import check_name
 from engine.core.protocol.args import Args, at_most, parse_int, parse_timeout
-from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Verbatim
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
 from engine.core.table.declare import container
 from engine.text.messages import clients, general
 
@@ -99,42 +99,6 @@ def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets whether the current connection is exempt from client eviction."""
     ctx.session.no_evict = _on_off(argv[2])
     return OK
-
-
-@client_subcommand("no-touch <ON | OFF>", since="7.2.0")
-def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets the flag T of the current connection. Accesses to keys are recorded regardless."""
-    ctx.session.no_touch = _on_off(argv[2])
-    return OK
-
-
-@client_subcommand("trackinginfo", since="6.2.0")
-def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the tracking state of the current connection, which is always off."""
-    return Map.of({b"flags": Set([b"off"]), b"redirect": -1, b"prefixes": []})
-
-
-@client_subcommand(
-    "tracking <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-    since="6.0.0",
-)
-def tracking(ctx: Context, argv: list[bytes]) -> Reply:
-    """Accepts only OFF: the engine does not track keys."""
-    if _on_off(argv[2]):
-        raise CommandError(clients.NO_TRACKING)
-    return OK
-
-
-@client_subcommand("caching <YES | NO>", since="6.0.0")
-def caching(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns an error: the engine does not track keys."""
-    raise CommandError(clients.NOT_TRACKING)
-
-
-@client_subcommand("getredir", since="6.0.0")
-def getredir(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns -1: the engine does not track keys."""
-    return -1
 
 
 # -- all connections ------------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
 from engine.core.table.deprecated import DEPRECATED, INTERNAL
-from engine.core.table.registry import COMMANDS, Command, Use, all_commands, called_by, find
+from engine.core.table.registry import COMMANDS, Command, called_by, find
 from engine.core.table.syntax import arguments
-from engine.text.globs import matcher
-from engine.text.messages import general, server
+from engine.text.messages import server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -26,40 +25,6 @@ def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
 # -- INFO -------------------------------------------------------------------------------------------------------------
 
 
-def _access(use: Use) -> Set:
-    return _words(list(use.words))
-
-
-def _key_specs(command: Command) -> Set:
-    keys = command.keys
-    if len(command.uses) > 1:
-        last = len(command.uses) - 1
-        return Set(
-            [
-                _range(use, keys.first + number, keys.last if number == last and keys.last < 0 else 0, 1)
-                for number, use in enumerate(command.uses)
-            ]
-        )
-    if keys.find is not None:
-        at = 4 if command.name == "xreadgroup" else 1
-        begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
-        return Set([_spec(command.uses[0], begin, -1, 1, 2)])
-    if not keys.first:
-        return Set()
-    last = keys.last if keys.last < 0 else keys.last - keys.first
-    return Set([_range(command.uses[0], keys.first, last, keys.step)])
-
-
-def _range(use: Use, first: int, last: int, step: int) -> Map:
-    """Describe keys at fixed positions. ``last`` is relative to ``first``; negative numbers count from the end."""
-    return _spec(use, Map.of({b"type": b"index", b"spec": Map.of({b"index": first})}), last, step, 0)
-
-
-def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
-    found = Map.of({b"type": b"range", b"spec": Map.of({b"lastkey": last, b"keystep": step, b"limit": limit})})
-    return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": found})
-
-
 def described(command: Command) -> Reply:
     """Return a command in the form of COMMAND INFO."""
     return [
@@ -71,7 +36,7 @@ def described(command: Command) -> Reply:
         command.keys.step,
         _words(sorted(command.categories()), "@"),
         Set(),
-        _key_specs(command),
+        Set(),  # no key specifications: COMMAND GETKEYS finds the keys
         [described(sub) for sub in command.subcommands.values()],
     ]
 
@@ -105,26 +70,6 @@ def info(ctx: Context, argv: list[bytes]) -> Reply:
 def count(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of commands."""
     return len(COMMANDS)
-
-
-@command_subcommand(
-    "list [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", since="7.0.0", complexity="O(commands)"
-)
-def list_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the names of all commands, or of those that a filter selects."""
-    if len(argv) == 2:
-        return [command.full_name for command in all_commands()]
-    if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
-        raise CommandError(general.SYNTAX)
-    kind, word = argv[3].upper(), argv[4]
-    if kind == b"MODULE":
-        return []
-    if kind == b"ACLCAT":
-        category = word.decode("latin-1").lower()
-        return [command.full_name for command in all_commands() if category in command.categories()]
-    if kind == b"PATTERN":
-        return list(filter(matcher(word, ignore_case=True), [command.full_name for command in all_commands()]))
-    raise CommandError(general.SYNTAX)
 
 
 # -- DOCS -------------------------------------------------------------------------------------------------------------
@@ -183,10 +128,3 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
 def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys in a complete command."""
     return _keys_of(argv[2:])[1]
-
-
-@command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-3, since="7.0.0", complexity="O(words)")
-def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the keys in a complete command, and how it uses each key."""
-    command, _ = _keys_of(argv[2:])
-    return [[key, _access(use)] for key, use in command.touched(argv[2:])]

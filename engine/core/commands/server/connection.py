@@ -67,7 +67,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     session.proto = 2
     session.reply_mode = "on"
     ctx.monitors.drop(session)
-    session.no_evict = session.no_touch = False
+    session.no_evict = False
     ctx.accounts.greet(session)
     return Simple(b"RESET")
 

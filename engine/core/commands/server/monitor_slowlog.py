@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.clients.telemetry import Event
 from engine.core.commands.families import server_command
 from engine.core.protocol.args import at_most, parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
+from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import find
 from engine.text.messages import server
@@ -81,14 +80,7 @@ latency_subcommand = container(
 @latency_subcommand("latest")
 def latest(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns each event with its latest and its longest sample."""
-    return [[name, *event.samples[-1], event.longest] for name, event in ctx.telemetry.events.items()]
-
-
-@latency_subcommand("history event")
-def history(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the samples of an event. A sample is a time in seconds since the epoch and a duration in milliseconds."""
-    event = ctx.telemetry.events.get(argv[2])
-    return [list(sample) for sample in event.samples] if event is not None else []
+    return [[name, event.second, event.latest, event.longest] for name, event in ctx.telemetry.events.items()]
 
 
 @latency_subcommand("reset [event [event ...]]")
@@ -96,44 +88,6 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes all or some events, and returns the number of removed events."""
     events = ctx.telemetry.events
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
-
-
-@latency_subcommand("graph event")
-def graph(ctx: Context, argv: list[bytes]) -> Reply:
-    """Draws the samples of an event."""
-    event = ctx.telemetry.events.get(argv[2])
-    if event is None:
-        raise CommandError(server.no_latency_samples(argv[2]))
-    return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
-
-
-#: Characters that represent samples in LATENCY GRAPH, from the shortest duration to the longest.
-_HEIGHTS = "_.-=#"
-
-
-def _drawn(name: bytes, event: Event, now: int) -> bytes:
-    values = [milliseconds for _, milliseconds in event.samples]
-    low, high = min(values), max(values)
-    steps = len(_HEIGHTS) - 1
-    columns = "".join(_HEIGHTS[(value - low) * steps // max(high - low, 1)] for value in values)
-    head = f"{name.decode('latin-1')} - high {high} ms, low {low} ms (all time high {event.longest} ms)"
-    first, last = (now - event.samples[at][0] for at in (0, -1))
-    return f"{head}\n{'-' * 80}\n{columns}\n\nfrom {first} to {last} seconds ago\n".encode("latin-1")
-
-
-@latency_subcommand("doctor")
-def doctor(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a human-readable report on the events."""
-    telemetry = ctx.telemetry
-    if telemetry.events:
-        lines = [
-            b"%b: %d samples, the latest %d ms, the longest %d ms (%b)."
-            % (name, len(event.samples), event.samples[-1][1], event.longest, event.worst)
-            for name, event in telemetry.events.items()
-        ]
-        return Verbatim(b"\n".join([*lines, b"SLOWLOG GET shows slow commands."]))
-    off = not ctx.config.integer("latency-monitor-threshold")
-    return Verbatim(server.LATENCY_OFF if off else server.LATENCY_NONE)
 
 
 @latency_subcommand("histogram [command [command ...]]", since="7.0.0", complexity="O(commands)")

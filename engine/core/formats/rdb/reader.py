@@ -44,8 +44,6 @@ _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
 #: The first format version whose files end with a checksum.
 _SUMMED_SINCE = 5
-#: Maximum idle time in seconds: Redis's clock has 24 bits.
-_LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
 #: Number of keys read per step.
 _KEYS = 64
@@ -198,7 +196,6 @@ class Loading:
         self._key: bytes | None = None
         # Properties of the next key.
         self._deadline: int | None = None
-        self._idle: int | None = None
         self._rest_of_stream = b""
         self._has_expiring_fields = False
         self.summary = Summary()
@@ -302,7 +299,7 @@ class Loading:
         elif code == _EXPIRE_S:
             self._deadline = 1000 * source.unpack("<i")
         elif code == _IDLE:
-            self._idle = source.length()
+            source.length()
         elif code == _FREQ:
             source.byte()
         elif code == SELECT:
@@ -343,9 +340,9 @@ class Loading:
         self._db = self._databases[index]
 
     def _add(self, key: bytes, value: Any) -> None:
-        db, deadline, idle, rest = self._db, self._deadline, self._idle, self._rest_of_stream
+        db, deadline, rest = self._db, self._deadline, self._rest_of_stream
         has_expiring_fields = self._has_expiring_fields
-        self._deadline = self._idle = None
+        self._deadline = None
         self._rest_of_stream, self._has_expiring_fields = b"", False
         self._key = key
         if rest and not self._scans:
@@ -370,5 +367,3 @@ class Loading:
         self.summary.keys += 1
         if deadline is not None:
             db.set_deadline(key, deadline)
-        if idle is not None:
-            db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)

@@ -33,9 +33,6 @@ class Recorder(WithoutProcess):
     def shut_down(self) -> None:
         self.asked.append(("shut_down",))
 
-    def log(self, text: bytes) -> None:
-        self.asked.append(("log", text))
-
     def sleep(self, seconds: float) -> None:
         self.asked.append(("sleep", seconds))
 
@@ -69,7 +66,6 @@ def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]
         ("CLIENT PAUSE 100", OK, ("follow_pause",)),
         ("CLIENT UNPAUSE", OK, ("follow_pause",)),
         ("SHUTDOWN NOSAVE", NO_REPLY, ("shut_down",)),
-        ("DEBUG LOG hello", OK, ("log", b"hello")),
         ("DEBUG SLEEP 0.5", OK, ("sleep", 0.5)),
         ("MEMORY PURGE", OK, ("give_back_memory",)),
         ("CONFIG REWRITE", OK, ("rewrite_configuration",)),
@@ -97,27 +93,14 @@ def test_the_caller_itself_is_closed_after_its_reply() -> None:
 
 
 def test_info_shows_facts_about_the_process() -> None:
-    """INFO and MEMORY show the facts that the process provides."""
+    """INFO shows the facts that the process provides."""
     core, run = core_of()
     core.host = Recorder()
     lines = run("INFO").decode().splitlines()
     assert {"process_id:7", f"server_time_usec:{NOW_US + 5}", f"used_memory:{3 << 20}"} <= set(lines)
-    stats = run("MEMORY STATS")
-    assert stats[stats.index(b"peak.allocated") + 1] == 4 << 20
-    assert b"3.1 MB are in use" in run("MEMORY DOCTOR")
 
 
-def test_memory_of_clients_includes_their_queued_commands() -> None:
-    """The memory of clients in MEMORY STATS includes the commands that wait for EXEC."""
-    core, run = core_of()
-    other = core.open_session(NOW_US)
-    for argv in ([b"MULTI"], [b"SET", b"k", bytes(1 << 20)]):
-        core.execute(other, argv, NOW_US)
-    stats = run("MEMORY STATS")
-    assert stats[stats.index(b"clients.normal") + 1] > 1 << 20
-
-
-@pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
+@pytest.mark.parametrize("line", ["INFO everything", "MEMORY PURGE", "DEBUG SLEEP 1"])
 def test_a_core_without_a_process_replies(line: str) -> None:
     """Commands about the process succeed in a core without a process."""
     _, run = core_of()

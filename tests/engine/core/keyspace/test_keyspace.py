@@ -30,7 +30,7 @@ class Keys(KeyTable):
             self.add(name)
 
     def add(self, name: bytes) -> None:
-        super().add(name, name + b"!", int(name[1:]))
+        super().add(name, name + b"!")
 
 
 class Fields(Hash):
@@ -77,7 +77,6 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
     assert sorted(names) == sorted(present)
     if kind is Keys:
         assert [slots.value(name) for name in names] == [name + b"!" for name in names]
-        assert slots.used == [int(name[1:]) for name in names]
         assert slots.value(b"n99") is None
 
 
@@ -234,20 +233,6 @@ def test_randomkey_finds_the_last_remaining_key(core):
         core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
     core.execute(session, [b"SET", b"left", b"v"], NOW_US)
     assert core.execute(session, [b"RANDOMKEY"], NOW_US + 10_000) == b"left"
-
-
-def test_idle_time_is_the_time_since_the_last_use(core):
-    """GET counts as a use of a key; EXISTS and OBJECT do not."""
-    session = core.open_session(NOW_US)
-
-    def at(seconds: int, *words: bytes):
-        return core.execute(session, list(words), NOW_US + seconds * 1_000_000)
-
-    at(0, b"SET", b"k", b"v")
-    assert at(5, b"EXISTS", b"k") == 1
-    assert at(6, b"OBJECT", b"IDLETIME", b"k") == 6
-    at(7, b"GET", b"k")
-    assert at(9, b"OBJECT", b"IDLETIME", b"k") == 2
 
 
 def test_swapped_databases_notify_waiters_and_watchers(core):

@@ -138,7 +138,6 @@ def test_a_command_of_the_same_client_follows_in_order(shell):
         (("COPY h h2", "HLEN h2"), 40),
         (("SELECT 1", "MOVE h 0", "SELECT 0", "HLEN h"), 40),
         (("RENAME h h2", "HLEN h2"), 40),
-        (("OBJECT ENCODING h",), b"hashtable"),
         (("MEMORY USAGE nothing", "MEMORY USAGE h SAMPLES 1"), None),
     ],
     ids=lambda value: str(value)[:16],
