@@ -24,8 +24,6 @@ NEWER = {
     "zrank": "it has WITHSCORE since 7.2",
     "zrevrank": "it has WITHSCORE since 7.2",
 }
-#: Categories of commands that the engine does not have.
-LEFT_OUT = {"scripting"}
 #: Commands for which 7.0 reports a release candidate as their first release.
 RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 
@@ -44,9 +42,7 @@ def real(redis_process: Running) -> dict[str, Any]:
         for row in client.run("COMMAND"):
             take(row)
         rows["categories"] = {
-            name.decode(): {word.decode() for word in client.run("ACL", "CAT", name)}
-            for name in client.run("ACL CAT")
-            if name.decode() not in LEFT_OUT
+            name.decode(): {word.decode() for word in client.run("ACL", "CAT", name)} for name in client.run("ACL CAT")
         }
     return rows
 
@@ -86,7 +82,7 @@ def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
             del flags[1]  # The keys of BY and GET cannot be derived from the command.
         if command.name == "sinterstore" and {"RW", "update"} in flags:
             flags[0] = {"OW", "update"}  # Redis 7.0 reports RW.
-        has_keys = bool(command.keys.first or not command.keys.is_fixed)
+        has_keys = bool(command.keys.first or command.keys.find)
         assert flags == ([set(use.words) for use in command.uses] if has_keys else []), command.name
 
 

@@ -186,6 +186,22 @@ def test_a_letter_that_cannot_be_added_stays(site: Site, scripts: bool, refusal:
         assert site.numbers("orders") == [*range(added, LETTERS)]
 
 
+def test_a_replay_into_a_busy_stream_succeeds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters are replayed although another client adds to the target before each exchange with the server."""
+    site.write()
+    pipeline = Link.pipeline
+
+    def busy(link: Link, commands: Sequence[Command]) -> list[Any]:
+        site.client.xadd("orders", {"n": -1})
+        return pipeline(link, commands)
+
+    with closing(site.connection()) as connection:
+        letters = find(connection)
+        monkeypatch.setattr(Link, "pipeline", busy)
+        assert put_back(connection, letters) == LETTERS
+    assert [n for n in site.numbers("orders") if n >= 0] == [*range(LETTERS)]
+
+
 def test_concurrent_replays_replay_each_letter_once(site: Site, scripts: bool) -> None:
     """Three connections that replay the same letters concurrently replay each letter once."""
     site.write(400)

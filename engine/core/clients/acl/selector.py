@@ -24,6 +24,8 @@ _FOREIGN = unsupported.NAMES | frozenset(
     cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot
     cluster|shards cluster|slaves cluster|slot-stats cluster|slots debug|digest debug|jmap debug|object
     debug|quicklist-packed-threshold debug|segfault debug|set-active-expire debug|sleep
+    function|delete function|dump function|flush function|help function|kill function|list function|load
+    function|restore function|stats script|debug script|exists script|flush script|help script|kill script|load
     """.split()
 )
 #: All categories, in the order of ACL CAT.
@@ -48,6 +50,7 @@ CATEGORIES = (
     "dangerous",
     "connection",
     "transaction",
+    "scripting",
 )
 READ, WRITE = 1, 2
 _SPACE = re.compile(rb"[ \t\n\v\f\r\0]")

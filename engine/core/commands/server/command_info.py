@@ -119,7 +119,7 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     if not command.arity_fits(len(argv)):
         raise CommandError(server.GETKEYS_ARITY)
     keys = command.keys.of(argv)
-    if not keys and "no_mandatory_keys" not in command.flags:
+    if not keys:
         raise CommandError(server.GETKEYS_NOT_FOUND)
     return command, keys
 

@@ -126,7 +126,9 @@ def test_an_invalid_rule_is_refused_with_redis_s_reason(rules: str, reason: byte
 
 def test_rules_written_for_redis_may_name_commands_that_the_engine_lacks() -> None:
     """Rules with categories and commands of lists, sorted sets, scripts and bits are accepted and shown."""
-    rules = "+@all -@list +@sortedset -@bitmap -zadd -blpop -sort -eval -setbit -setex -hexpire"
+    rules = (
+        "+@all -@list +@sortedset -@bitmap -zadd -blpop -sort -eval +script|kill -@scripting -setbit -setex -hexpire"
+    )
     assert shown(user(*rules.split())).endswith(f"resetchannels {rules}")
 
 
