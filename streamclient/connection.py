@@ -64,9 +64,11 @@ class Connection:
 
     Errors: SERVER_UNREACHABLE after unsuccessful retries; `BROKEN` if a request that is not idempotent may have been
     executed.
+
+    `budget`: time for the first connection; by default the address's retry time, after the first failure.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, budget: Budget | None = None) -> None:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
@@ -75,7 +77,7 @@ class Connection:
         self.generation = 0
         self._requests: dict[bytes, _Request] = {}
         self.capabilities = Capabilities(self.pipeline)
-        self._reliably(lambda: self.link(None))
+        self._reliably(lambda: self.link(None), budget)
 
     def serve(self, address: Address) -> None:
         """Use this address from now on.
@@ -83,6 +85,8 @@ class Connection:
         It must be equal to the old address, but may have another retry time, reply timeout and list of ACL rules.
         """
         self.address = self.topology.address = address
+        for link in self._links.values():
+            link.wait_at_most(address.login)
 
     def close(self) -> None:
         """Close all links."""
@@ -192,14 +196,16 @@ class Connection:
         if is_permanent(cause):
             raise self.unreachable(cause) from None
 
-    def retry(self, attempt: Callable[[], T | None], lost: Callable[[], None]) -> T | None:
-        """Repeat `attempt` until it returns a result other than None. Return None when the retry time ends.
+    def retry(
+        self, attempt: Callable[[], T | None], lost: Callable[[], None], budget: Budget | None = None
+    ) -> T | None:
+        """Repeat `attempt` until it returns a result other than None. Return None when the retry time, or the given
+        budget, ends.
 
         The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
         to drop the link. Raises SERVER_UNREACHABLE if the last attempt raised `UNREACHABLE`. After a permanent failure,
         raises its error at once (see `raise_permanent`).
         """
-        budget: Budget | None = None
         while True:
             cause: BaseException | None = None
             try:
@@ -216,9 +222,9 @@ class Connection:
                     raise self.unreachable(cause) from cause
                 return None
 
-    def _reliably(self, action: Callable[[], T]) -> T:
+    def _reliably(self, action: Callable[[], T], budget: Budget | None = None) -> T:
         try:
-            result = self.retry(action, self.topology.invalidate)
+            result = self.retry(action, self.topology.invalidate, budget)
         except PystreamsError:
             raise
         except ValueError as cause:
@@ -319,7 +325,7 @@ class Connection:
             if self.address.kind == "single":
                 raise refused(self.address, "commands", refusal)
             self.topology.learn_moved(refusal)
-        elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
+        elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN", "UNBLOCKED")):
             self.drop(link)
 
     def learn_or_raise(self, reply: ResponseError, command: str, link: Link | None) -> None:

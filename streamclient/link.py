@@ -39,6 +39,7 @@ _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
 _LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
 _TIMEOUT_SECONDS = 60.0  # default timeout of a reply
+_TOLD_SECONDS = 2.0  # time without a reply after which `Login.on_wait` is called
 _RETRY_SECONDS = 10.0  # time after a failed renewal, before the provider is called again
 _RENEW_SECONDS = 300.0  # interval at which a used connection logs in with its provider's current credentials
 
@@ -67,7 +68,7 @@ class Link:
         self.logs_in_again = login.provider is not None
         self._login = login
         self._provider = provider_of(login)
-        self._answers = _answers(login)
+        self.wait_at_most(login)
         self.last_used = time.monotonic()
         #: Number of commands sent by `send`, `pipeline` and `request`.
         self.sent = 0
@@ -78,6 +79,12 @@ class Link:
         self._room = _SMALL  # size of the next buffer in bytes: a little more than the last reply
         self._connect()
         self._logged_in = time.monotonic()
+
+    def wait_at_most(self, login: Login) -> None:
+        """Use the reply timeout of this login from now on."""
+        self._answers = _answers(login)
+        if self._open is not None:
+            self._open.settimeout(self._answers)
 
     def _connect(self) -> None:
         """Connect and log in.
@@ -104,6 +111,8 @@ class Link:
             raise
         except OSError as failure:
             self.close()
+            if isinstance(failure, TimeoutError):  # the server accepted the connection, and hangs
+                raise
             check_protocol(endpoint, failure, encrypted=tls is not None)
             if tls is None:
                 raise
@@ -218,10 +227,24 @@ class Link:
                 raise LinkError(f"the server's reply is not RESP: {other}") from other
             if len(replies) == count:
                 return replies
+            self._tell_of_wait()
             data = self._socket().recv(_SMALL)
             if not data:
                 raise LinkError(_CLOSED)
             reader.feed(data)
+
+    def _tell_of_wait(self) -> None:
+        """Call the login's `on_wait` if no bytes arrive for two seconds, and wait for the rest of the timeout."""
+        tell, opened = self._login.on_wait, self._socket()
+        most = opened.gettimeout()
+        if tell is None or most is None or most <= _TOLD_SECONDS:
+            return
+        if isinstance(opened, ssl.SSLSocket) and opened.pending():
+            return
+        if not select.select([opened], [], [], _TOLD_SECONDS)[0]:
+            tell(self.endpoint)
+            if not select.select([opened], [], [], most - _TOLD_SECONDS)[0]:
+                raise TimeoutError("timed out")
 
     @contextmanager
     def _blocking_timeout(self, commands: Sequence[Command]) -> Iterator[None]:

@@ -65,6 +65,9 @@ _REFUSALS_IN_ERR: dict[str, Refusal] = {
     "user_script:": Refusal.SERVER,
 }
 
+#: Part of the refusal of a blocked command whose server has become a replica. Other texts with UNBLOCKED are final.
+_DEMOTED = "instance state changed"
+
 #: Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued.
 _ABORTED = "EXECABORT Transaction discarded because of: "
 
@@ -95,6 +98,8 @@ def refusal_of(reply: object) -> Refusal:
     """Return the category of an error reply, or of its text."""
     text = reason_of(reply)
     word = text.partition(" ")[0]
+    if word == "UNBLOCKED" and _DEMOTED in text:
+        return Refusal.LATER
     if word == "ERR":
         for part, meaning in _REFUSALS_IN_ERR.items():
             if part in text:

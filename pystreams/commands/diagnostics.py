@@ -26,19 +26,22 @@ from streamwire import bootstrap
     ),
 )
 @click.argument("address", metavar="[URL]", required=False)
-def doctor(run: Run, address: str | None) -> None:
+@click.option("--probe", is_flag=True, help="Find the user's rights by calls, whose refusals ACL LOG shows.")
+def doctor(run: Run, address: str | None, probe: bool) -> None:
     """Check a server's capabilities, security and durability, and the user's permissions, and give advice.
 
     Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. The security checks
     cover passwords, encryption, the permission for each command, and rights of the default user. The server's files are
     checked only if this command runs on the server's machine. Nothing is changed. Ends with status 3 if there is a
     problem.
+
+    The permission for each command is known if the user may call ACL DRYRUN, or with --probe.
     """
     if address is not None:
         run.use(address)
     findings = []
     with run.out.progress("checks") as advance:
-        for finding in checkup.check(run.connection):
+        for finding in checkup.check(run.connection, probe=probe):
             findings.append(finding)
             advance(1)
     if run.out.structured:

@@ -50,7 +50,11 @@ PORT = 9121
 )
 @click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of individual consumers.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
+    "--scrape-timeout",
+    type=click.FloatRange(0.1),
+    default=9.0,
+    show_default=True,
+    help="Timeout of a scrape in seconds.",
 )
 @click.option("--once", is_flag=True, help="Write the current metrics and exit. Fails if the server is unreachable.")
 def metrics(
@@ -60,7 +64,7 @@ def metrics(
     patterns: tuple[str, ...],
     limit: int,
     no_consumer_metrics: bool,
-    timeout: float,
+    scrape_timeout: float,
     once: bool,
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
@@ -74,7 +78,7 @@ def metrics(
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
-    shown = exporter.Exporter(collector, timeout)
+    shown = exporter.Exporter(collector, scrape_timeout)
     with ExitStack() as stack:
         stack.callback(shown.close)
         if once:

@@ -26,13 +26,13 @@ from pystreams.values import numbers, times
     is_flag=True,
     help="Make a replica the master: by Sentinel if the URL names Sentinels, otherwise by FAILOVER.",
 )
-@click.option("--timeout", default="60s", show_default=True, help="Maximum time to wait for the new master.")
-def replication(run: Run, failover: bool, timeout: str) -> None:
+@click.option("--wait", default="60s", show_default=True, help="Maximum time to wait for the new master.")
+def replication(run: Run, failover: bool, wait: str) -> None:
     """Show each master and its replicas, with their lag in bytes; or make a replica the master.
 
     A failover pauses writes until the new master has all data, so no acknowledged write is lost.
     """
-    seconds = times.duration(timeout, "--timeout") / 1000
+    seconds = times.duration(wait, "--wait") / 1000
     if failover:
         if run.connection.topology.is_cluster:
             raise click.UsageError("In a cluster, send CLUSTER FAILOVER to the replica instead of --failover.")

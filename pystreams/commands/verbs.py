@@ -24,7 +24,8 @@ from pystreams.connect.target import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
 from pystreams.output.console import Form, Output, ReaderGoneError
 from pystreams.streams import inventory, paged_calls
-from pystreams.values import names
+from pystreams.values import names, times
+from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
@@ -47,6 +48,7 @@ class Run:
         self._others: list[Connection] = []
         self._now: int | None = None
         self._forbidden: set[bytes] = set()
+        self._waits = False  # whether a note has said that the server is slow
         self._named(wanted)
 
     def _named(self, wanted: Wanted) -> None:
@@ -64,13 +66,18 @@ class Run:
             file = profiles.path()
             if self.wanted.url is None and profiles.is_shared(file):
                 self.out.warn(f"{file} can be read by others: chmod 600 {file}")
-            self._connection = connect(self.wanted, self._needs)
+            self._connection = connect(self.wanted, self._needs, on_wait=self._tell_of_wait)
         return self._connection
+
+    def _tell_of_wait(self, server: Endpoint) -> None:
+        if not self._waits:
+            self._waits = True
+            self.out.note(f"waiting for a reply of {server} ...")
 
     def other(self, wanted: Wanted) -> Connection:
         """Return a connection to a second server."""
         self._named(wanted)
-        self._others.append(connect(wanted, self._needs))
+        self._others.append(connect(wanted, self._needs, on_wait=self._tell_of_wait))
         return self._others[-1]
 
     def use(self, url: str) -> None:
@@ -150,6 +157,20 @@ class EntryId(click.ParamType[bytes]):
             return str(StreamId.parse(str(value))).encode()
         except ValueError:
             self.fail(f"'{value}' is not an ID such as 1526919030474-0", param, ctx)
+
+
+class Seconds(click.ParamType[float]):
+    """A duration, in seconds, of at least a tenth of a second."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return max(0.1, times.duration(str(value), self.name) / 1000)
+        except PystreamsError as failure:
+            self.fail(str(failure.parameters["expected"]), param, ctx)
 
 
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
@@ -264,6 +285,12 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Connection option of the connector, such as tls.caFile=ca.pem.",
         ),
         click.option(
+            "--timeout",
+            type=Seconds(),
+            metavar="DURATION",
+            help="Maximum time to wait for the server.  [default: 2.5s to connect, 15s for a reply]",
+        ),
+        click.option(
             "--embedded", is_flag=True, default=None, help="Use the embedded engine of a running Spark driver."
         ),
         click.option("--profile", metavar="NAME", help="Name of a server in ~/.config/pystreams/profiles.toml."),
@@ -285,7 +312,7 @@ _OF_EXTRAS = ("pyarrow", "numpy")  # packages of the extra `engine` that some ve
 NEEDS: dict[click.Command, str] = {}
 
 _LEVEL = "pystreams.level"
-_LAST = ("--url", "--profile", "--embedded", "--option", "-o", "--json", "--yes", "--dry-run")
+_LAST = ("--url", "--profile", "--embedded", "--timeout", "--option", "-o", "--json", "--yes", "--dry-run")
 
 
 def remember(ctx: click.Context, **given: Any) -> None:
@@ -309,7 +336,7 @@ def wanted_of(ctx: click.Context) -> Wanted:
         given[name] = value
     if level.get("embedded") and (level.get("url") or level.get("profile")):
         raise click.UsageError("--embedded excludes --url and --profile")
-    return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")))
+    return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")), level.get("timeout"))
 
 
 def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> Form:
@@ -350,7 +377,7 @@ def verb(
             ctx = click.get_current_context()
             wanted = wanted_of(ctx)
             form = form_of(values.pop("output"), values.pop("json"), ctx.meta.get(_LEVEL, {}))
-            for given in ("url", "profile", "embedded", "options"):
+            for given in ("url", "profile", "embedded", "timeout", "options"):
                 values.pop(given)
             yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
             more = [rules for given, rules in (options_need or {}).items() if values[given]]

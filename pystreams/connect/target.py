@@ -1,14 +1,14 @@
 """The server that a command uses: its address, and a connection to it.
 
 The server is the first of these that is set: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the
-default profile, redis://127.0.0.1:6379. The first connection fails after two and a half seconds without a reply,
-unless `retryTimeoutMs` is set. Later calls are retried for `retryTimeoutMs`, by default 15 seconds.
+default profile, redis://127.0.0.1:6379. The first connection is tried for two and a half seconds, later calls for
+`retryTimeoutMs`, by default 15 seconds; a reply is awaited for 15 seconds. `--timeout` sets all three.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,25 +16,31 @@ from pystreams.connect import profiles
 from pystreams.errors import fail
 from spark_streams.config import options
 from spark_streams.embedded import launcher
-from streamclient.config.address import Address, parse
+from streamclient.config.address import Address, Endpoint, parse
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import options_of
 from streamclient.connection import Connection
+from streamclient.retry import Budget
 
 LOCAL = "redis://127.0.0.1:6379"
 _FIRST_MS = 2500  # time for which the first connection is tried
+_ANSWER_SECONDS = 15.0  # timeout of a later reply
 _RETRY = "retrytimeoutms"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The user's choice of a server. `given`: connection options of the connector, by name."""
+    """The user's choice of a server. `given`: connection options of the connector, by name.
+
+    `seconds`: maximum time to wait for the server; None for the defaults.
+    """
 
     url: str | None = None
     profile: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     #: Whether to use the embedded engine of a running driver.
     embedded: bool = False
+    seconds: float | None = None
 
 
 def shows_secret(wanted: Wanted) -> bool:
@@ -110,14 +116,25 @@ def _address(chosen: Mapping[str, str], needs: str) -> Address:
 
 
 def connect(
-    wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ, answer_seconds: float | None = None
+    wanted: Wanted,
+    needs: str,
+    environment: Mapping[str, str] = os.environ,
+    answer_seconds: float = _ANSWER_SECONDS,
+    on_wait: Callable[[Endpoint], None] | None = None,
 ) -> Connection:
-    """Return a connection to the server. `needs`: as for `address_of`. `answer_seconds`: timeout of a reply in
-    seconds.
+    """Return a connection to the server. `needs`: as for `address_of`. `answer_seconds`: default timeout of a reply.
+
+    `on_wait`: see `Login`.
     """
     chosen = settings(wanted, environment, profiles.path(environment))
-    address = replace(_address(chosen, needs), answer_seconds=answer_seconds)
-    patient = any(name.lower() == _RETRY for name in chosen)
-    connection = Connection(address if patient else replace(address, retry_ms=_FIRST_MS))
-    connection.address = address
+    address = replace(_address(chosen, needs), answer_seconds=wanted.seconds or answer_seconds, on_wait=on_wait)
+    if wanted.seconds is not None:
+        address = replace(address, retry_ms=round(wanted.seconds * 1000))
+        first = address
+    elif any(name.lower() == _RETRY for name in chosen):
+        first = address
+    else:
+        first = replace(address, retry_ms=_FIRST_MS, answer_seconds=_FIRST_MS / 1000)
+    connection = Connection(first, Budget(first.retry_ms))
+    connection.serve(address)
     return connection

@@ -1,7 +1,8 @@
 """Check-up of a server: kind, permissions, security, and settings that may harm streams. It changes nothing.
 
-The connector's commands are tried on a key that does not exist, in a form that has no effect. So the check also works
-for users who may not read their own ACL rules.
+ACL DRYRUN says which of the connector's commands the user may call. If the user may not call ACL DRYRUN, `probe` calls
+the commands instead, on a key that does not exist and in a form that has no effect. ACL LOG then has each refusal, so
+this needs a request.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ _WAIT_MS = 50  # timeout of WAIT
 _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 
-def check(connection: Connection) -> Iterator[Finding]:
-    """Yield all findings, from the server's kind to its replicas."""
+def check(connection: Connection, *, probe: bool = False) -> Iterator[Finding]:
+    """Yield all findings, from the server's kind to its replicas.
+
+    `probe`: whether calls that may be refused can be made to find the user's rights.
+    """
     facts = info_lines(_try(connection, ("INFO",)))
     reply = _try(connection, ("CONFIG", "GET", "*"))
     texts = [] if isinstance(reply, ResponseError) else [each.decode("utf-8", "replace") for each in reply]
@@ -40,7 +44,7 @@ def check(connection: Connection) -> Iterator[Finding]:
     yield _clock(connection)
     yield from _clocks(connection)
     yield from _commands(connection)
-    yield from _user(connection)
+    yield from _user(connection, probe=probe)
     yield from _scripts(connection)
     yield _databases(connection)
     yield from security.check(connection, facts, settings)
@@ -154,18 +158,25 @@ def _commands(connection: Connection) -> Iterator[Finding]:
         yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector uses them for planning and counting.")
 
 
-def _user(connection: Connection) -> Iterator[Finding]:
-    name = _try(connection, ("ACL", "WHOAMI"))
-    shown = (
-        name.decode("utf-8", "replace") if isinstance(name, bytes) else connection.address.login.username or "default"
-    )
+def _user(connection: Connection, *, probe: bool) -> Iterator[Finding]:
+    shown = connection.address.login.username or "default"
+    dry: Command = ("ACL", "DRYRUN", shown)
+    if isinstance(_try(connection, (*dry, "PING")), ResponseError):
+        if not probe:
+            found = f"the rights of {shown} are unknown, because it may not call ACL DRYRUN"
+            advice = "With --probe, each command is called instead. The server's ACL LOG then has the refusals."
+            yield Finding("user", Verdict.NOTE, found, advice)
+            return
+        dry = ()
     key = b"pystreams:doctor:" + secrets.token_hex(8).encode()
     refused: dict[Verdict, dict[str, list[str]]] = {Verdict.PROBLEM: {}, Verdict.NOTE: {}}
     keys = False
     for command, sent in COMMANDS.items():
         if sent.probe is None:
             continue
-        reply = _try(connection, (*command.split(), *(key if word is KEY else word for word in sent.probe)))
+        reply = _try(connection, (*dry, *command.split(), *(key if word is KEY else word for word in sent.probe)))
+        if dry and isinstance(reply, bytes) and reply != b"OK":
+            reply = ResponseError(f"NOPERM {reply.decode('utf-8', 'replace')}")
         if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             if is_forbidden_key(reply):
                 keys = True

@@ -24,7 +24,7 @@ _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
 #: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
 REPLY_BYTES = 16 << 20
 #: Refusal of a key, in the words of Redis 6, and in those of Redis 7 and later.
-_FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key)")
+_FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key|the '.*' key$)", re.DOTALL)
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:

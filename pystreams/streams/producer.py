@@ -47,14 +47,15 @@ class Target:
 class Producer:
     """Adds entries in batches. Call `flush` at the end, and before a pause.
 
-    `added`: number of entries that the server confirmed. `unconfirmed`: number of entries sent without a reply so far.
+    `added`: number of entries that the server confirmed. `answered`: that number and the refused entries.
+    `unconfirmed`: number of entries sent without a reply so far.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._commands: list[Command] = []
         self._bytes = 0
-        self.added = 0
+        self.added = self.answered = 0
         self.unconfirmed = 0
 
     def add(self, command: Command) -> None:
@@ -80,6 +81,7 @@ class Producer:
             elif refused is None:
                 refused = command, reply
             self.unconfirmed -= 1
+            self.answered += 1
         if refused is not None:
             if str(refused[1]).startswith("NOPERM"):
                 raise failure(self._connection, *refused)

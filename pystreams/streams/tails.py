@@ -16,6 +16,7 @@ from pystreams.streams.paged_calls import ask_all
 from pystreams.values.fields import Entry
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
+from streamclient.retry import Refusal, refusal_of
 from streamwire.slots import slot_of
 from streamwire.stream_id import StreamId
 
@@ -82,7 +83,7 @@ def retry_forever(read: Callable[[], list[Found]], lost: Callable[[str], None]) 
         try:
             page = read()
         except (PystreamsError, *BROKEN) as failure:
-            if isinstance(failure, PystreamsError) and failure.condition not in _WAITS_FOR:
+            if isinstance(failure, PystreamsError) and not _may_pass(failure):
                 raise
             if not unreachable:
                 lost("The server is unreachable. Waiting for it.")
@@ -93,6 +94,14 @@ def retry_forever(read: Callable[[], list[Found]], lost: Callable[[str], None]) 
             lost("The server is reachable again.")
         unreachable = False
         yield page
+
+
+def _may_pass(failure: PystreamsError) -> bool:
+    """Return whether the server, or another one in its place, may answer later: it is unreachable, or has just become a
+    replica.
+    """
+    refused = failure.condition == "SERVER_REFUSED" and refusal_of(failure.parameters["reason"]) is Refusal.LATER
+    return refused or failure.condition in _WAITS_FOR
 
 
 def _news(connection: Connection, after: Mapping[bytes, StreamId]) -> list[Found]:

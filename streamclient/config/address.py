@@ -12,7 +12,7 @@ and logs use `Address.shown`. Opens no connections.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -68,7 +68,8 @@ class Login:
 
     `password_file`: file with the password, on the machine that connects. `provider`: function, as `module:function`,
     that returns a credential provider of redis-py. `seconds`: timeout of the connection, and of its TLS handshake.
-    `answer_seconds`: timeout of a reply; a minute if None.
+    `answer_seconds`: timeout of a reply; a minute if None. `on_wait`: function that is called with the server if a
+    reply takes longer than two seconds.
     """
 
     username: str | None = field(default=None, repr=False)
@@ -79,6 +80,7 @@ class Login:
     password_file: str | None = None
     provider: str | None = None
     answer_seconds: float | None = None
+    on_wait: Callable[[Endpoint], None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class Address:
 
     #: Timeout of a reply in seconds; None for a minute.
     answer_seconds: float | None = field(default=None, compare=False)
+    #: See `Login`.
+    on_wait: Callable[[Endpoint], None] | None = field(default=None, repr=False, compare=False)
 
     #: Whether a connection starts with READONLY. Otherwise a cluster's replica redirects reads to its master.
     sends_readonly: bool = False
@@ -160,6 +164,7 @@ class Address:
             password_file=given.password_file,
             provider=given.provider,
             answer_seconds=self.answer_seconds,
+            on_wait=self.on_wait,
         )
 
     @property
@@ -167,7 +172,8 @@ class Address:
         given = self.credentials
         tls = given.tls if self.encrypted else None
         user, password = given.sentinel_username, given.sentinel_password
-        return Login(user, password, 0, tls, self._connect_seconds, answer_seconds=self.answer_seconds)
+        seconds = self._connect_seconds
+        return Login(user, password, 0, tls, seconds, answer_seconds=self.answer_seconds, on_wait=self.on_wait)
 
     @property
     def _connect_seconds(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import random
 import string
@@ -21,6 +22,8 @@ from pystreams.files import rows
 from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
+from streamclient.connection import BROKEN
+from streamclient.errors import PystreamsError
 
 _QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum number of rows read ahead, and of their bytes
 _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
@@ -44,6 +47,7 @@ _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 @click.option(
     "--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not imply it."
 )
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N", help="Number of rows of the file to skip.")
 @click.option("--line-field", type=NAME, default="line", help="Field that receives each line, with --format lines.")
 @click.option(
     "--generate", type=click.IntRange(0), metavar="N", help="Number of entries to generate; 0 generates until Ctrl-C."
@@ -69,6 +73,7 @@ def produce(
     fields: tuple[str, ...],
     file: str | None,
     form: str | None,
+    skip: int,
     line_field: bytes,
     generate: int | None,
     payload: int,
@@ -80,10 +85,13 @@ def produce(
     """Add entries: one from the command line, the rows of a file, or generated entries.
 
     Files are CSV with a header, JSON lines, Parquet, or plain lines. Rows get new IDs; 'pystreams import' can keep the
-    IDs of a file. Partitions are chosen as with the connector's option keyColumn.
+    IDs of a file. Partitions are chosen as with the connector's option keyColumn. If the command breaks off, a note has
+    the number of added entries, and for a file the --skip to continue with.
     """
     if (bool(fields) + (file is not None) + (generate is not None)) != 1:
         raise click.UsageError("Give fields, or --file, or --generate.")
+    if skip and file is None:
+        raise click.UsageError("--skip requires --file.")
     if rate is not None and not math.isfinite(rate):
         raise click.UsageError("--rate must be a finite number of entries.")
     if (key_column is None) != (partitions is None):
@@ -95,9 +103,9 @@ def produce(
     elif generate is not None:
         found = _made_up(generate or None, rate, payload)
     else:
-        found = _held_back(_rows(str(file), form, line_field), rate)
+        found = _held_back(itertools.islice(_rows(str(file), form, line_field), skip, None), rate)
     producer = Producer(run.connection)
-    count = 0
+    count = skip
     try:
         with run.out.progress("entries", generate or None) as advance:
             for words in found:
@@ -111,12 +119,16 @@ def produce(
                     producer.add(target.command(words))
                 advance(1)
         producer.flush()
-    except KeyboardInterrupt:
-        run.out.note(f"Interrupted after {numbers.things(producer.added, 'entry')}.{_sent(producer.unconfirmed)}")
+    except (KeyboardInterrupt, PystreamsError, *BROKEN):
+        if not (run.dry_run or fields):
+            again = f" Continue with --skip {skip + producer.answered}." if file not in (None, "-") else ""
+            added = numbers.things(producer.added, "entry")
+            run.out.note(f"Interrupted after {added}.{_sent(producer.unconfirmed)}{again}")
         raise
     if run.dry_run:
         run.done(
-            f"Would add {numbers.things(count, 'entry')} to {names.shown(stream)}.", {"dry_run": True, "entries": count}
+            f"Would add {numbers.things(count - skip, 'entry')} to {names.shown(stream)}.",
+            {"dry_run": True, "entries": count - skip},
         )
     else:
         run.done(

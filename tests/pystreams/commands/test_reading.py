@@ -24,6 +24,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import ZERO
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
+from tests.servers import topologies
 from tests.spark_streams.formats import fuzz
 from tests.suite import tools
 from tests.suite.waiting import wait_for
@@ -204,6 +205,39 @@ def test_following_survives_a_restart_of_the_server(tmp_path_factory: pytest.Tem
                 assert (b"Waiting for it" in errors, b"Traceback" in errors) == (True, False)
             finally:
                 servers.stop(again)
+
+
+def _blocked(client: redis.Redis) -> bool:
+    return bool(client.info("clients")["blocked_clients"])
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(
+    "words", [("tail", "s", "-f", "--from", "start"), ("consume", "s", "-g", "g", "-c", "c", "-f", "--ack")]
+)
+def test_following_survives_a_failover(words: tuple[str, ...]) -> None:
+    """`tail -f` and `consume -f` follow Sentinel to the new master after a planned failover, and if it hangs."""
+    with topologies.watched() as watched:
+        with watched.client() as client:
+            client.xgroup_create("s", "g", 0, mkstream=True)
+        with _started(*words, "-o", "json", "--timeout", "1s", url=watched.url) as process:
+            assert process.stdout is not None
+            with watched.client() as client:
+                wait_for(lambda: _blocked(client), "the command to wait for entries")
+            watched.failover()
+            with watched.client() as client:
+                client.xadd("s", {"n": 1}, id="1-0")
+                assert json.loads(process.stdout.readline())["id"] == "1-0"
+                wait_for(lambda: _blocked(client), "the command to wait again")
+            stopped = watched.server_at(watched.now_master())
+            stopped.process.send_signal(signal.SIGSTOP)
+            try:
+                wait_for(lambda: watched.now_master() != stopped.port, "the failover", 40)
+                with watched.client() as client:
+                    client.xadd("s", {"n": 2}, id="2-0")
+                assert json.loads(process.stdout.readline())["id"] == "2-0"
+            finally:
+                stopped.process.send_signal(signal.SIGCONT)
 
 
 def _answers(client: redis.Redis) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ import redis
 from click.testing import CliRunner
 
 from pystreams.commands.root import cli
+from pystreams.connect.target import Wanted, connect
+from streamclient.errors import PystreamsError
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 
@@ -43,7 +48,9 @@ def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, instance: server
     )
     client.config_set("maxmemory-policy", "allkeys-lru")
     try:
-        result = cli_of.result("doctor", "--json", "--url", f"redis://poor:hush@{instance.host}:{instance.port}")
+        result = cli_of.result(
+            "doctor", "--probe", "--json", "--url", f"redis://poor:hush@{instance.host}:{instance.port}"
+        )
         assert (result.exit_code, "hush" in result.output) == (3, False)
         found = _findings(result.stdout)
         assert (found["eviction"], found["settings"], found["keys"], found["scripts"]) == (
@@ -119,7 +126,67 @@ def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redi
         client.execute_command("ACL", "SETUSER", "narrow", "+echo")
         assert (
             "HDEL, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"
-            in cli_of.result("doctor", url).stdout
+            in cli_of.result("doctor", "--probe", url).stdout
         )
     finally:
         client.acl_deluser("narrow")
+
+
+def test_doctor_finds_rights_without_refused_calls(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
+    """A user who may call ACL DRYRUN gets its missing rights, and ACL LOG stays empty. Others need `--probe`."""
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~s*", "+@all", "-xreadgroup")
+    url = f"redis://narrow:pass@{instance.host}:{instance.port}"
+    try:
+        client.execute_command("ACL", "LOG", "RESET")
+        found = cli_of.result("doctor", url).stdout
+        assert "narrow may not call XREADGROUP (reading with a group)" in found
+        assert client.execute_command("ACL", "LOG") == []
+        client.execute_command("ACL", "SETUSER", "narrow", "-acl")
+        assert "the rights of narrow are unknown" in cli_of.result("doctor", url).stdout
+        refused = {entry["object"] for entry in client.acl_log()}
+        assert all(each.startswith("acl") for each in refused), refused
+    finally:
+        client.acl_deluser("narrow")
+        client.execute_command("ACL", "LOG", "RESET")
+
+
+@pytest.fixture
+def hanging() -> Iterator[str]:
+    """The URL of a server that accepts connections and never replies."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("words", [("ls",), ("groups", "lag"), ("doctor",)])
+def test_a_server_that_hangs_is_named_and_given_up(hanging: str, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """After two seconds, a note says what is waited for; after 2.5 seconds the command fails."""
+    begin = time.monotonic()
+    error = Cli(hanging, tmp_path).failure(*words, status=5)
+    assert f"waiting for a reply of {hanging.removeprefix('redis://')}" in error
+    assert "[SERVER_UNREACHABLE]" in error
+    assert time.monotonic() - begin < 60  # two replies of a minute each before
+
+
+def test_the_time_to_wait_can_be_set(hanging: str, tmp_path: Path) -> None:
+    """With `--timeout`, a verb gives up earlier, and no note is needed."""
+    error = Cli(hanging, tmp_path).failure("ls", "--timeout", "100ms", status=5)
+    assert "[SERVER_UNREACHABLE]" in error
+    assert "waiting" not in error
+    assert "Invalid value for '--timeout'" in Cli(hanging, tmp_path).failure("ls", "--timeout", "soon", status=2)
+
+
+def test_a_server_that_hangs_later_is_given_up(cli_of: Cli, tmp_path: Path) -> None:
+    """A server that stops replying after the connection was opened fails the command within the time of `--timeout`."""
+    with servers.redis() as server:
+        cli = Cli(server.url, tmp_path)
+        with redis.Redis(port=server.port) as client:
+            client.xadd("s", {"n": 1})
+        connection = connect(Wanted(server.url, seconds=0.3), "")
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(PystreamsError, match="SERVER_UNREACHABLE"):
+                connection.pipeline([("XLEN", "s")])
+            assert "[SERVER_UNREACHABLE]" in cli.failure("info", "s", "--timeout", "300ms", status=5)
+        finally:
+            connection.close()
+            server.process.send_signal(signal.SIGCONT)

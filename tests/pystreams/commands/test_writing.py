@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -195,6 +196,21 @@ def test_a_producer_interrupted_before_the_replies_counts_unconfirmed_entries() 
     with pytest.raises(KeyboardInterrupt):
         added.flush()
     assert (added.added, added.unconfirmed) == (1, 2)
+
+
+def test_an_interrupted_file_is_continued(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """A failure names the number of added entries and the `--skip` to continue with, so that no row is added twice."""
+    file = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"n": number}) for number in range(1200)]
+    lines[1100] = "not JSON"
+    file.write_text("\n".join(lines))
+    error = cli_of.failure("produce", "s", "-f", str(file), status=1)
+    assert "Interrupted after 1,000 entries. Continue with --skip 1000." in error
+    lines[1100] = json.dumps({"n": 1100})
+    file.write_text("\n".join(lines))
+    assert cli_of("produce", "s", "-f", str(file), "--skip", "1000") == "Added 200 entries to s.\n"
+    assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == [*range(1200)]
+    assert "--skip requires --file" in cli_of.failure("produce", "s", "n=1", "--skip", "1", status=2)
 
 
 def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
