@@ -133,6 +133,24 @@ def test_commands_and_output(ours: Running) -> None:
     assert cli(ours, "-n", "3", "--scan") == "a\n"
 
 
+def test_redis_cli_samples_keys(ours: Running) -> None:
+    """--bigkeys and --memkeys find the largest keys of each type, and --stat shows the number of keys."""
+    cli(ours, stdin=b"FLUSHALL\nXADD s 1-1 f v\nXADD s 2-1 f v\nSET k v\nHSET h f v\n")
+    biggest = cli(ours, "--bigkeys")
+    for line in (
+        "stream found '\"s\"' has 2 entries",
+        "string found '\"k\"' has 1 bytes",
+        "hash found '\"h\"' has 1 fields",
+    ):
+        assert f"Biggest {line.split(' ')[0]:>6} {line.partition(' ')[2]}" in biggest
+    assert re.search(r"Biggest stream found '\"s\"' has \d+ bytes", cli(ours, "--memkeys"))
+    terminal = Terminal([needed("redis-cli"), "-p", str(ours.port), "--stat"])
+    try:
+        terminal.read_until(b"\n3 ")
+    finally:
+        terminal.close()
+
+
 @pytest.mark.redis
 def test_mass_insertion(ours: Running) -> None:
     """redis-cli --pipe sends 20,000 XADDs in RESP and gets a reply for each."""
