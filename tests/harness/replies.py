@@ -2,7 +2,7 @@
 
 Actual replies are decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for
 a RESP3 map, and `Error` for an error reply, also within a reply. Expected replies are shorter and serve both protocols:
-text means its UTF-8 bytes, `Map` and `Streams` are maps that exist only in RESP3, `Score` and `Scored` are doubles, and
+text means its UTF-8 bytes, `Map` and `Streams` are maps that exist only in RESP3, and
 `tests.servers.releases.Newest` has replies that differ between releases.
 """
 
@@ -31,23 +31,6 @@ class Map(dict[Any, Any]):
 
 class Streams(dict[Any, Any]):
     """The reply of XREAD and XREADGROUP, entries by key; in RESP2 it is an array of pairs."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """A double as Redis writes it; in RESP2 it is that text."""
-
-    text: str
-
-
-class Scored(str):
-    """Members with scores, ``"a 1 b 2.5"``: pairs in RESP3, one flat array in RESP2. Use lists for pairs in both."""
-
-    __slots__ = ()
-
-    def pairs(self) -> list[list[Any]]:
-        parts = self.split()
-        return [[member, Score(score)] for member, score in zip(parts[::2], parts[1::2], strict=True)]
 
 
 class _Any:
@@ -128,11 +111,6 @@ def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
     """Return hiredis's result for the reply described by ``expected``, in that protocol and release."""
     while isinstance(expected, Newest):
         expected = expected.of(release)
-    if isinstance(expected, Scored):
-        pairs = expected.pairs()
-        return as_sent(pairs if proto == 3 else [part for pair in pairs for part in pair], proto, release)
-    if isinstance(expected, Score):
-        return float(expected.text) if proto == 3 else expected.text.encode()
     if isinstance(expected, str):
         return expected.encode()
     if isinstance(expected, Streams):

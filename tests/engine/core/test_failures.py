@@ -118,7 +118,7 @@ def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
     session = core.open_session(NOW_US)
     words = name.upper().encode().split(b"|")
     argv = words + [b"x"] * (abs(command.arity) - len(words))
-    stops = command.writes or name == "exec" or ("admin" in command.flags and name not in SHOWING)
+    stops = command.writes or name in ("exec", "ps.exec") or ("admin" in command.flags and name not in SHOWING)
     if stops:
         with pytest.raises(FatalError):
             core.execute(session, argv, NOW_US)

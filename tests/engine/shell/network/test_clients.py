@@ -133,7 +133,7 @@ def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pyte
         "@Family(group='server')('fuse key', flags='readonly')\n"
         "def fuse(ctx, argv):\n"
         "    if ctx.retry is None:\n"
-        "        return ctx.block(argv, [argv[1]], 0, type_name=b'stream')\n"
+        "        return ctx.block(argv, [argv[1]], 0)\n"
         "    raise RuntimeError('nor that')\n"
         "sys.exit(main(['--port', '0']))\n"
     )
