@@ -232,17 +232,18 @@ class Connection:
         assert result is not None
         return result
 
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command], final: str | None = None) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised.
 
         Commands to one server are executed in order. A command that is refused temporarily is sent again, and so are
         the idempotent commands after it. Otherwise a read after a write could return the state before the write.
+        `final`: first word of refusals after which a command is not sent again.
         """
         budget = Budget(self.address.retry_ms)
         replies: list[Any] = [None] * len(commands)
         left = list(range(len(commands)))
         while left:
-            left, cause = self._attempt(commands, left, replies)
+            left, cause = self._attempt(commands, left, replies, final)
             if left and not budget.pause():
                 if cause is not None:
                     raise self.unreachable(cause) from cause
@@ -250,7 +251,7 @@ class Connection:
         return replies
 
     def _attempt(
-        self, commands: Sequence[Command], wanted: Sequence[int], replies: list[Any]
+        self, commands: Sequence[Command], wanted: Sequence[int], replies: list[Any], final: str | None
     ) -> tuple[list[int], BaseException | None]:
         """Send the commands with these indexes once.
 
@@ -290,7 +291,7 @@ class Connection:
                 replies[at] = reply
                 if isinstance(reply, ResponseError):
                     replies[at] = reply = self._follow_ask(commands[at], reply)
-                if is_transient(reply):
+                if is_transient(reply) and not (final is not None and str(reply).startswith(final)):
                     self.learn_from(str(reply), link)
                     is_behind = True
                     again.append(at)

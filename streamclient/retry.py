@@ -37,7 +37,7 @@ _REFUSALS: dict[str, Refusal] = {
     "READONLY": Refusal.LATER,
     "NOREPLICAS": Refusal.LATER,
     "BUSY": Refusal.LATER,
-    "OOM": Refusal.SERVER,
+    "OOM": Refusal.LATER,
     "NOPERM": Refusal.SERVER,
     "NOAUTH": Refusal.SERVER,
     "MISCONF": Refusal.SERVER,

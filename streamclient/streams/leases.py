@@ -26,7 +26,7 @@ class Leases:
         for stream, key in zip(streams, keys, strict=True):
             condition = () if stream in forced else ("NX",)
             commands += [("SET", key, holder, *condition, "PX", milliseconds), ("GET", key)]
-        replies = self._connection.pipeline(commands)
+        replies = self._connection.pipeline(commands, final="OOM")  # a query does not wait for its lease
         for at, stream in enumerate(streams):
             # A server that is out of memory refuses SET, but still reports the holder of the lease and extends it.
             owner = replies[2 * at + 1]

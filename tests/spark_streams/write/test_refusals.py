@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -255,3 +256,29 @@ def test_a_rejected_append_can_be_repeated(
         close_all()
         client.flushall()
     assert number > 2
+
+
+@pytest.mark.parametrize("mode", ["append", "exactlyOnce", "atomic", "staged"])
+def test_a_write_waits_for_memory(client: redis.Redis, url: str, mode: str) -> None:
+    """A write to a server that has reached its maxmemory is retried, and succeeds when the server has memory again."""
+    client.config_resetstat()
+    client.config_set("maxmemory", 1)
+
+    def free() -> None:
+        wait_for(lambda: client.info("errorstats").get("errorstat_OOM"), "a refusal")
+        client.config_set("maxmemory", 0)
+
+    freeing = threading.Thread(target=free)
+    freeing.start()
+    try:
+        if mode == "append":
+            rows = pa.RecordBatch.from_pydict({"n": pa.array(range(ROWS), pa.int64())})
+            sink = Sink(parse(url), WriteOptions(stream="s", mode="append"), WriteSchema(("n",), False, False, False))
+            sink.finish([sink.write(iter([rows]))])
+        else:
+            write(url, mode, "first")
+    finally:
+        freeing.join()
+        client.config_set("maxmemory", 0)
+    assert sorted(numbers(client)) == [*range(ROWS)]
+    close_all()
