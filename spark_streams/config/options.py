@@ -37,8 +37,16 @@ SECTIONS: tuple[type[Any], ...] = (
     TrimOptions,
 )
 
-#: Options that Spark adds to a streaming write.
-_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+#: Options of a streaming write that are meant for Spark: where it keeps its progress, and how.
+_OF_SPARK = frozenset(
+    {
+        "checkpointlocation",
+        "queryname",
+        "asyncprogresstrackingenabled",
+        "asyncprogresstrackingcheckpointintervalms",
+        "_asyncprogresstrackingoverridesinksupportcheck",
+    }
+)
 
 
 class _Scope:

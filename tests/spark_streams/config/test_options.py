@@ -305,3 +305,21 @@ def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
 def test_durations(text: str, milliseconds: int) -> None:
     """A duration is a number of milliseconds, or a number with a unit."""
     assert options.read_options({"stream": "s", "maxTriggerDelay": text}).max_delay == milliseconds
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "checkpointLocation",
+        "queryName",
+        "asyncProgressTrackingEnabled",
+        "asyncProgressTrackingCheckpointIntervalMs",
+        "_asyncProgressTrackingOverrideSinkSupportCheck",
+    ],
+)
+def test_sparks_own_options_of_a_streaming_write_are_accepted(name: str) -> None:
+    """Options of writeStream that Spark evaluates itself are not unknown options of the sink."""
+    assert options.write_options({"stream": "s", name: "true"}, streaming=True).stream == "s"
+    options.check_names([name])
+    with pytest.raises(OptionsError, match="UNKNOWN_OPTION"):
+        options.write_options({"stream": "s", f"{name}x": "true"}, streaming=True)
