@@ -18,13 +18,13 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a query. `planned`: offsets of the last started batch. `committed`: offsets of the last finished
-    batch.
+    """One source of a query. `name`: its number in the query, or the name that `name()` gave it. `planned`: offsets of
+    the last started batch. `committed`: offsets of the last finished batch.
 
     `added`: number of entries ever added up to the planned offset, by stream. It lacks streams whose number is unknown.
     """
 
-    number: int
+    name: int | str
     consume: str
     group: str | None
     planned: Mapping[str, StreamId]
@@ -51,7 +51,7 @@ def read(directory: Directory) -> Checkpoint:
     finished = next((number for number in reversed(commits) if number in batches), None)
     planned = _offsets(directory, last)
     committed = {} if finished is None else _offsets(directory, finished)
-    sources = [_source(directory, number, form, committed.get(number)) for number, form in sorted(planned.items())]
+    sources = [_source(directory, name, form, committed.get(name)) for name, form in planned.items()]
     if not sources:
         fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="none of its sources has the format pystreams")
     return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
@@ -68,47 +68,50 @@ def _query(directory: Directory) -> str:
         return ""
 
 
-def _offsets(directory: Directory, batch: int) -> dict[int, dict[str, Any]]:
-    """Return a batch's offsets of the sources with the format pystreams, by the number of the source.
+def _offsets(directory: Directory, batch: int) -> dict[int | str, dict[str, Any]]:
+    """Return a batch's offsets of the sources with the format pystreams, by the source's number or name.
 
-    The file has a version line, a line with settings, and one line per source.
+    The file has a version line, a line with settings, and one line per source. In version 2, which Spark writes for
+    named sources, such a line begins with the source's name and a colon.
     """
     part = f"offsets/{batch}"
     lines = (directory.text(part) or "").splitlines()
-    if not lines or lines[0] != "v1":
+    version = lines[0] if lines else ""
+    if version not in ("v1", "v2"):
         fail(
             "CHECKPOINT_MALFORMED",
             file=directory.shown(part),
-            reason=f"its version is '{lines[0] if lines else ''}', not v1",
+            reason=f"its version is '{version}', not v1 or v2",
         )
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int | str, dict[str, Any]] = {}
     for number, line in enumerate(lines[2:]):
+        name, _, offset = line.partition(":") if version == "v2" else (number, "", line)
         try:
-            form = json.loads(line)
+            form = json.loads(offset)
         except ValueError:
             continue  # "-" means that the source has no offset; the format of other sources may not be JSON
         if isinstance(form, dict) and isinstance(form.get("streams"), dict) and "version" in form:
-            found[number] = form
+            found[name] = form
     return found
 
 
-def _source(directory: Directory, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
+def _source(directory: Directory, name: int | str, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
     try:
         streams = _ids(form)
         added = form.get("added", {})
         if isinstance(added, list):
-            added = {name: count for name, count in zip(sorted(streams), added, strict=True) if count is not None}
+            added = {stream: count for stream, count in zip(sorted(streams), added, strict=True) if count is not None}
         source = form.get("source") or {}
         return Source(
-            number,
+            name,
             str(source.get("consume", "range")),
             source.get("group"),
             streams,
             {} if committed is None else _ids(committed),
-            {str(name): int(count) for name, count in added.items()},
+            {str(stream): int(count) for stream, count in added.items()},
         )
     except (ValueError, TypeError, AttributeError) as cause:
-        return fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason=f"the offset of source {number}: {cause}")
+        return fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason=f"the offset of source {name}: {cause}")
 
 
 def _ids(form: dict[str, Any]) -> dict[str, StreamId]:

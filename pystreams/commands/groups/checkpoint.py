@@ -108,7 +108,7 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
 
 def _document(row: Comparison) -> dict[str, Any]:
     return {
-        "source": row.source.number,
+        "source": row.source.name,
         "consume": row.source.consume,
         "stream": row.name,
         "committed": None if row.committed is None else str(row.committed),

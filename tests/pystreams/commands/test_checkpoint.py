@@ -70,6 +70,16 @@ def test_offsets_are_shown_with_positions(cli_of: Cli, checkpoint: Path) -> None
     assert cli_of.json("checkpoint", "diff", str(checkpoint))["streams"] == []
 
 
+def test_named_sources_are_shown(cli_of: Cli, checkpoint: Path) -> None:
+    """In a checkpoint of version 2, which Spark writes for named sources, a source has its name."""
+    for path in (checkpoint / "offsets").glob("[0-9]*"):
+        version, settings, offset, void, other = path.read_text().splitlines()
+        assert (version, void) == ("v1", "-")
+        path.write_text(f"v2\n{settings}\nusers:{void}\nclicks:{offset}\n0:{other}")
+    found = _only(cli_of.json("checkpoint", "show", str(checkpoint)))
+    assert (found["source"], found["committed"], found["planned"]) == ("clicks", "6-0", "8-0")
+
+
 def test_a_checkpoint_may_be_in_any_store(cli_of: Cli, checkpoint: Path) -> None:
     """An fsspec URL and a file URL show the same checkpoint as a path."""
     store = fsspec.filesystem("memory")
@@ -128,8 +138,8 @@ def test_an_interrupted_delivery_is_not_reported_as_a_moved_group(
 
 def test_invalid_checkpoints_are_errors(cli_of: Cli, checkpoint: Path) -> None:
     assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", str(checkpoint / "commits"), status=4)
-    (checkpoint / "offsets" / "2").write_text("v2\n{}\n{}")
-    assert "its version is 'v2'" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
+    (checkpoint / "offsets" / "2").write_text("v3\n{}\n{}")
+    assert "its version is 'v3'" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
     (checkpoint / "offsets" / "2").write_text('v1\n{}\n{"version": 4, "streams": {"a": "x"}}')
     assert "[CHECKPOINT_MALFORMED]" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
     (checkpoint / "offsets" / "2").write_text("v1\n{}\n{}")
