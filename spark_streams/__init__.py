@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_streams.builder import options
 
@@ -29,12 +29,15 @@ def register(spark: SparkSession) -> None:
     change nothing.
 
     After the call, a local Spark without PYSPARK_PYTHON runs the data source in this program's Python. Calls of
-    `load()`, `start()` and `toTable()` in this program then check the format's options before Spark does (`preflight`).
+    `load()`, `start()` and `toTable()` in this program then check the format's options before Spark does, and may be
+    made in any thread (`preflight`).
     """
     from spark_streams import preflight  # noqa: PLC0415 - the command line imports this package without Spark
     from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - as above
 
     preflight.install(connect=_is_connect(spark))
+    if not _is_connect(spark):
+        _silence(spark)
     if (
         _is_connect(spark)
         or "PYSPARK_PYTHON" in os.environ
@@ -49,6 +52,16 @@ def register(spark: SparkSession) -> None:
         _put(spark, PystreamsDataSource)
     finally:
         context.pythonExec = default
+
+
+def _silence(spark: SparkSession) -> None:
+    """Suppress the warnings of Spark that a source which it has found by itself is replaced. It logs them at each start
+    of a query.
+    """
+    jvm: Any = spark._jvm
+    jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(
+        "org.apache.spark.sql.execution.datasources.DataSourceManager", jvm.org.apache.logging.log4j.Level.ERROR
+    )
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:

@@ -1,10 +1,13 @@
-"""Preflight: early checks of the options in calls of `load()`, `start()` and `toTable()`.
+"""Preflight: early checks of the options in calls of `load()`, `start()` and `toTable()`, in any thread.
 
 Spark calls a Python data source late. For a read with a schema, and for streaming reads and writes, it does so when the
 query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark without changing what
 they do. For the format `pystreams` the wrappers first parse the options in the program's process: names, values, and
 options that exclude or require each other. Checks that depend on the driver's environment or a server are left to the
 query.
+
+Spark finds a registered source only through the active session of the calling thread, and a thread that the program
+has started itself has none. So the wrappers also make the builder's session the active one.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ _WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = 
     "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
     "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
     "DataStreamWriter": (("start", "toTable"), parsing.check_streaming_write),
+    "DataFrameWriter": (("save",), lambda _: None),  # Spark creates the writer at once, which checks its options
 }
 _MODULES = {
     "DataFrameReader": "readwriter",
     "DataStreamReader": "streaming.readwriter",
     "DataStreamWriter": "streaming.readwriter",
+    "DataFrameWriter": "readwriter",
 }
 
 
@@ -42,13 +47,15 @@ def install(*, connect: bool) -> None:
         for method in methods:
             original = getattr(kind, method)
             if not hasattr(original, "checks_pystreams"):
-                setattr(kind, method, _checked(original, check, _of_connect if connect else _of_spark))
+                ways = (_of_connect, _do_nothing) if connect else (_of_spark, _activate)
+                setattr(kind, method, _checked(original, check, *ways))
 
 
 def _checked(
     original: Callable[..., Any],
     check: Callable[[Mapping[str, str]], None],
     builder_of: Callable[[Any], tuple[str | None, dict[str, str]]],
+    activate: Callable[[Any], None],
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def called(builder: Any, *words: Any, **named: Any) -> Any:
@@ -62,6 +69,7 @@ def _checked(
             folded = {name.lower() for name in further}
             remaining = {name: value for name, value in given.items() if name.lower() not in folded}
             check({**remaining, **{name: _text(value) for name, value in further.items()}})
+            activate(builder)
         return original(builder, *words, **named)
 
     called.checks_pystreams = True  # type: ignore[attr-defined]
@@ -85,6 +93,17 @@ def _of_spark(builder: Any) -> tuple[str | None, dict[str, str]]:
     jvm = builder._spark._jvm
     source, given = (_field(made, name) for name in ("source", "extraOptions"))
     return source, dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(given.originalMap()))
+
+
+def _activate(builder: Any) -> None:
+    """Make the builder's session the active one of this thread, if the thread has none."""
+    session = builder._spark
+    if session._jvm.SparkSession.getActiveSession().isEmpty():
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+
+
+def _do_nothing(builder: Any) -> None:
+    """Spark Connect passes the session with each request."""
 
 
 def _field(made: Any, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
+from spark_streams import register
 from tests.spark.bench import Bench
 from tests.suite.waiting import wait_for
 
@@ -144,6 +146,24 @@ def test_a_query_that_needs_few_rows_continues(bench: Bench, change: Callable[[D
         bench.add("s", 40)
         bench.run(change(stream_of(bench, maxEntriesPerTrigger=10)), stream="out")
         assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+def test_a_thread_of_the_program_needs_no_preparation(bench: Bench) -> None:
+    """After `register`, reads, writes and queries can be started in any thread, also in one without a session."""
+    register(bench.spark)
+    rows = bench.spark.range(5).selectExpr("cast(id AS int) AS n")
+    done: list[int] = []
+
+    def work() -> None:
+        bench.write(rows, stream="s")
+        done.append(bench.reader().schema("n int").load("s").count())
+        bench.run(stream_of(bench), stream="out")
+        done.append(bench.client.xlen("out"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [5, 5]
 
 
 def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -31,7 +32,7 @@ def _session(condition: str) -> Any:
         raise _RefusalError(condition)
 
     context = SimpleNamespace(master="local[2]", pythonExec="python3")
-    return SimpleNamespace(dataSource=SimpleNamespace(register=refuse), sparkContext=context)
+    return SimpleNamespace(dataSource=SimpleNamespace(register=refuse), sparkContext=context, _jvm=MagicMock())
 
 
 @pytest.mark.parametrize("python", [None, "/somewhere/python"])
