@@ -113,10 +113,11 @@ def _version(header: bytes) -> tuple[bytes, int]:
 class _Source(Reader):
     """The bytes that were fed but have not been read yet."""
 
-    __slots__ = ("_pieces", "_size", "base", "is_whole", "sum", "wanted")
+    __slots__ = ("_pieces", "_size", "base", "check_sum", "is_whole", "sum", "wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, *, check_sum: bool) -> None:
         super().__init__(b"")
+        self.check_sum = check_sum
         #: Offset of ``data`` in the file.
         self.base = 0
         #: The checksum of the bytes before ``data``.
@@ -140,7 +141,8 @@ class _Source(Reader):
     def drop_read(self) -> None:
         """Drop the bytes that have been read, and add them to the checksum."""
         if self.at:
-            self.sum.add(self.data[: self.at])
+            if self.check_sum:
+                self.sum.add(self.data[: self.at])
             self.data, self.base, self.wanted = self.data[self.at :], self.base + self.at, self.wanted - self.at
             self.at = 0
 
@@ -167,6 +169,7 @@ class Loading:
     that the engine does not store are left out and counted in ``left_out``. Unless ``skip_unsupported``, the caller
     discards the databases if there are such keys, so no key is added after the first one. With ``only_scan``, no key is
     added at all. With ``merge``, keys of the file replace existing keys; otherwise a duplicate key is an error.
+    ``check_sum``: whether to compare the checksum, which takes most of the time of a scan.
     """
 
     def __init__(
@@ -179,6 +182,7 @@ class Loading:
         left_out: UnsupportedTypes | None = None,
         merge: bool = False,
         only_scan: bool = False,
+        check_sum: bool = True,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
@@ -187,7 +191,7 @@ class Loading:
         self._skip_unsupported = skip_unsupported
         #: Whether keys are only read past.
         self._scans = only_scan
-        self._source = _Source()
+        self._source = _Source(check_sum=check_sum)
         self._merge = merge
         self._is_valkey = self._is_hungry = False
         #: Offset of the current item.
@@ -250,7 +254,7 @@ class Loading:
             expected, self._began = source.sum.total(), source.offset
             total = int.from_bytes((yield from whole(source, lambda: source.read(_SUM_BYTES))), "little")
             summary.has_sum = bool(total)
-            if total and total != expected:
+            if total and source.check_sum and total != expected:
                 raise DamagedError(self._began, "the checksum does not match: the file is damaged")
 
     def _items(self) -> Steps[None]:

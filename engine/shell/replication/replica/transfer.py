@@ -52,7 +52,8 @@ class Transfer:
         self._files = files or Files()
         self._payload = Payload()
         self._core = core
-        self._fresh = IncomingData(core)
+        # (The scan of a file compares the checksum, so loading does not.)
+        self._fresh = IncomingData(core, check_sum=directly)
         self._attempt: Attempt | None = None
         #: Descriptor of the file, first for writing, then for reading; -1 if closed.
         self._fd = -1
@@ -223,7 +224,7 @@ class IncomingData:
     the engine does not store.
     """
 
-    def __init__(self, core: Core, *, only_scan: bool = False) -> None:
+    def __init__(self, core: Core, *, only_scan: bool = False, check_sum: bool = True) -> None:
         self._core = core
         self.streams = core.streams
         #: In these databases no key is watched or waited for, and none expires.
@@ -232,7 +233,7 @@ class IncomingData:
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
         makers = value_reader.makers(core.config, core.streams.new)
-        self._loading = Loading(self.databases, makers, only_scan=only_scan)
+        self._loading = Loading(self.databases, makers, only_scan=only_scan, check_sum=check_sum)
 
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
