@@ -7,9 +7,9 @@ only parsed, because the effect of its commands depends on the files before it. 
 segment files (``stream-storage disk``), every referenced record is read. If PATH is a segment file, it is read record
 by record from its start.
 
-Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Before a
-file changes, it is copied to ``NAME.backup-1`` (or the next free number). Files of the log after the damaged file are
-renamed to such backup names. Snapshots and RDB files cannot be truncated.
+Nothing is changed without ``--fix``. With ``--fix``, the last file of a log is truncated if it has a torn end, as after
+a power failure: an incomplete command, block or transaction, or zeros. The file is first copied to ``NAME.backup-1``
+(or the next free number). Other damage is only reported, because truncation would lose complete commands.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.durability.files import Files, replace_file
+from engine.shell.durability.files import Files
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import TornError, blocks_after, pieces_from, written_size
-from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.left_out import LeftOutKeys, count_unsupported
 from engine.shell.durability.log.replay import Replay, parse_command
@@ -45,7 +44,7 @@ usage: python -m engine check PATH [--fix]
 PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
 directory.
 The check reports what PATH contains, the byte at which it is damaged, and what truncation at that byte would lose.
---fix truncates a damaged file of a log, and keeps a copy of each file that it changes. Other files are never changed.
+--fix removes an incomplete end of a log, and keeps a copy of the file. Other damage and other files are never changed.
 Do not check files that a running engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, or types that the engine does not store, 2 the check could not
 run.
@@ -66,7 +65,8 @@ class _Fault:
     """First damage in a file.
 
     ``good``: size in bytes to which the file can be truncated; -1 if truncation cannot repair the file. ``begin``:
-    offset of the first command, which is greater than 0 if the file starts with RDB data.
+    offset of the first command, which is greater than 0 if the file starts with RDB data. ``is_torn``: whether the file
+    ends where data is missing, or in zeros.
     """
 
     path: Path
@@ -74,6 +74,7 @@ class _Fault:
     reason: str
     good: int = -1
     begin: int = 0
+    is_torn: bool = False
 
 
 def main(arguments: list[str], say: Say) -> int:
@@ -185,27 +186,16 @@ class _Check:
     # -- logs ---------------------------------------------------------------------------------------------------------
 
     def _single(self, path: Path, data: memoryview, begin: int = 0) -> int:
-        """Check the commands of one log file, from offset ``begin`` to the end. With --fix, truncate a damaged file.
-
-        Return the exit status.
-        """
+        """Check the commands of one log file, from offset ``begin`` to the end; return the exit status."""
         found = UnsupportedTypes()
         fault, commands = _read(path, data, begin, found)
         if fault is None:
             self._say(f"{path}: append-only file, {len(data) - begin} bytes, {commands} commands: intact")
             return self._tell_unsupported(path, found)
-        self._tell(fault, data, commands)
-        if not self._fix:
-            return DAMAGED
-        with self._locked(path.parent):
-            self._cut(fault)
-        return WHOLE
+        return self._damaged(fault, data, commands)
 
     def _log(self, path: Path) -> int:
-        """Check the files of a manifest by loading them into an empty core. With --fix, truncate a damaged file.
-
-        Return the exit status.
-        """
+        """Check the files of a manifest by loading them into an empty core; return the exit status."""
         try:
             manifest = manifests.decode(self._files.read(path))
         except manifests.ManifestError as error:
@@ -223,16 +213,10 @@ class _Check:
             later = manifest.files[manifest.files.index(entry) + 1 :]
             if fault.good < 0:
                 return self._report(fault)
-            self._tell(fault, data, _read(file, data[fault.begin : fault.good])[1])
-            if any(self._files.size(path.parent / other.name) for other in later):
-                names = ", ".join(other.name for other in later)
-                self._say(f"{path}: later files cannot be kept either: {names}")
-            if not self._fix:
-                return DAMAGED
-            with self._locked(path.parent):
-                self._set_aside(path, manifest, later)
-                self._cut(fault)
-            return WHOLE
+            names = [other.name for other in later if self._files.size(path.parent / other.name)]
+            if names:
+                self._say(f"{path}: later files depend on the damaged one: {', '.join(names)}")
+            return self._damaged(fault, data, _read(file, data[fault.begin : fault.good])[1], is_last=not names)
         fault = self._check_stored(path, core)
         if fault is not None:
             return self._report(fault)
@@ -266,7 +250,11 @@ class _Check:
         self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: intact")
         return None
 
-    def _tell(self, fault: _Fault, data: memoryview, commands: int) -> None:
+    def _damaged(self, fault: _Fault, data: memoryview, commands: int, *, is_last: bool = True) -> int:
+        """Report damage in a file of a log. With --fix, truncate the file if this loses no complete command.
+
+        Return the exit status.
+        """
         path, lost = fault.path, len(data) - fault.good
         self._say(f"{path}: damaged at byte {fault.offset}: {fault.reason}")
         self._say(f"{path}: good up to byte {fault.good} ({commands} commands); {lost} bytes would be lost")
@@ -276,6 +264,14 @@ class _Check:
             self._say(f"{path}: the lost bytes contain {whole} complete commands in {len(behind)} blocks")
         elif not bytes(data[fault.good :]).strip(b"\0"):
             self._say(f"{path}: the lost bytes are all zeros, as after a power failure")
+        if not self._fix:
+            return DAMAGED
+        if whole or not fault.is_torn or not is_last:
+            self._say(f"{path}: --fix removes only the incomplete end of a log: restore a copy, or truncate the file")
+            return DAMAGED
+        with self._locked(path.parent):
+            self._cut(fault)
+        return WHOLE
 
     # -- repairing ----------------------------------------------------------------------------------------------------
 
@@ -307,20 +303,6 @@ class _Check:
         finally:
             files.close(fd)
         self._say(f"{path}: truncated to {fault.good} bytes; the original is {backup.name}")
-
-    def _set_aside(self, path: Path, manifest: Manifest, later: list[Entry]) -> None:
-        """Remove the later files of a log from its manifest, and rename them to backups."""
-        if not later:
-            return
-        backup = self._backup(path)
-        increments = tuple(entry for entry in manifest.increments if entry not in later)
-        changed = Manifest(manifest.base, increments, manifest.history)
-        replace_file(self._files, path, changed.encode(), path.with_name(f"temp-{path.name}"))
-        for entry in later:
-            file = path.parent / entry.name
-            self._files.rename(file, _free_name(file))
-        self._files.sync_directory(path.parent)
-        self._say(f"{path}: {len(later)} files were renamed to backups; the original manifest is {backup.name}")
 
     def _backup(self, path: Path) -> Path:
         """Copy a file, and sync the copy to the disk; return the copy's path."""
@@ -360,18 +342,19 @@ def _read(
     """
     written = written_size(data[begin:])
     good = commands = 0
+    is_torn = True
     try:
         for good, commands in _end_offsets(data[begin : begin + written], found):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
-        offset, reason = error.offset, error.reason
+        offset, reason, is_torn = error.offset, error.reason, False
     except TornError as error:
         offset, reason = error.offset, "the file ends in the middle of a command or transaction"
     else:
         if begin + written == len(data):
             return None, commands
         offset, reason = written, "the file ends in zeros"
-    return _Fault(path, begin + offset, reason, begin + good, begin), commands
+    return _Fault(path, begin + offset, reason, begin + good, begin, is_torn), commands
 
 
 def _last_end(data: memoryview, offset: int) -> int:

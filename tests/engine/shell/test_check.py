@@ -58,10 +58,10 @@ def test_intact_files_are_reported_as_intact(folder):
     assert "3 keys: intact" in output
 
 
-def test_every_damage_is_found_and_truncated(folder):
+def test_every_damage_is_found(folder):
     """check finds a changed byte at each tried position.
 
-    --fix keeps a copy and truncates the file before the damage, and the engine starts with the result.
+    The file is intact up to the reported position, and the engine starts with that part.
     """
     path = folder / INCREMENT
     data = path.read_bytes()
@@ -76,18 +76,14 @@ def test_every_damage_is_found_and_truncated(folder):
         assert good <= at
         assert good <= offset <= len(data)
         assert path.read_bytes() == damaged
-        assert run(folder, "--fix")[0] == check.WHOLE
-        assert path.read_bytes() == data[:good]
-        (backup,) = folder.glob("*.backup-1")
-        assert backup.read_bytes() == damaged
-        backup.unlink()
+        path.write_bytes(data[:good])
         assert run(folder)[0] == check.WHOLE
     Engine(folder.parent).die()
 
 
 @pytest.mark.parametrize("zeros", [0, 5000])
 def test_a_torn_end_is_reported_with_its_loss(folder, zeros):
-    """A partial last block, with or without zeros after it, is reported with its size and removed by --fix."""
+    """A partial last block, even with zeros after it, is reported with its size; --fix removes it and keeps a copy."""
     path = folder / INCREMENT
     whole = path.read_bytes()
     path.write_bytes(whole + b"#PS 000000" + bytes(zeros))
@@ -96,8 +92,11 @@ def test_a_torn_end_is_reported_with_its_loss(folder, zeros):
         assert status == check.DAMAGED
         assert f"good up to byte {len(whole)} " in output
         assert f"{10 + zeros} bytes would be lost" in output
+    torn = path.read_bytes()
     assert run(path, "--fix")[0] == check.WHOLE
     assert path.read_bytes() == whole
+    (backup,) = folder.glob("*.backup-1")
+    assert backup.read_bytes() == torn
 
 
 def test_trailing_zeros_are_reported(folder):
@@ -108,7 +107,7 @@ def test_trailing_zeros_are_reported(folder):
 
 
 def test_complete_commands_after_the_damage_are_counted(folder):
-    """The report has the number of complete commands that truncation would lose."""
+    """The report has the number of complete commands that truncation would lose, so --fix changes nothing."""
     path = folder / INCREMENT
     data = bytearray(path.read_bytes())
     data[40] ^= 1
@@ -117,6 +116,10 @@ def test_complete_commands_after_the_damage_are_counted(folder):
     assert status == check.DAMAGED
     assert "good up to byte 0 (0 commands)" in output
     assert re.search(r"the lost bytes contain [1-9]\d* complete commands", output)
+    status, output = run(folder, "--fix")
+    assert status == check.DAMAGED
+    assert "--fix removes only the incomplete end of a log" in output
+    assert path.read_bytes() == data
 
 
 def test_commands_after_rdb_data_are_counted(folder):
@@ -160,9 +163,9 @@ def test_a_command_that_fails_is_damage(folder):
         sink.write(encode([b"XADD", b"s", b"1-1", b"a", b"b"]) + encode([b"SET", b"x", b"y"]))
     assert run(path)[0] == check.WHOLE
     status, output = run(folder, "--fix")
-    assert status == check.WHOLE
+    assert status == check.DAMAGED
     assert f"damaged at byte {size}: XADD s 1-1 ... failed" in output
-    assert path.stat().st_size == size
+    assert path.stat().st_size > size
 
 
 def test_a_transaction_is_kept_completely_or_not_at_all(folder):
@@ -175,11 +178,8 @@ def test_a_transaction_is_kept_completely_or_not_at_all(folder):
     assert path.stat().st_size == size
 
 
-def test_files_after_the_damage_are_set_aside(folder):
-    """--fix removes the increments after a damaged one from the manifest and keeps their files as backups.
-
-    Their commands are useless without the commands before them.
-    """
+def test_a_torn_file_before_others_is_not_changed(folder):
+    """--fix changes nothing if files follow the torn one, because their commands depend on the missing ones."""
     engine = Engine(folder.parent)
     engine.files.fail("write", 28, "rewriteaof")
     engine.run("BGREWRITEAOF")
@@ -187,18 +187,11 @@ def test_files_after_the_damage_are_set_aside(folder):
     engine.run("SET later 1")
     engine.die()
     path, later = folder / INCREMENT, folder / "appendonly.aof.2.incr.aof"
-    content = later.read_bytes()
-    path.write_bytes(path.read_bytes()[:-3])
-    status, output = run(folder)
+    path.write_bytes(torn := path.read_bytes()[:-3])
+    status, output = run(folder, "--fix")
     assert status == check.DAMAGED
-    assert f"cannot be kept either: {later.name}" in output
-    assert run(folder, "--fix")[0] == check.WHOLE
-    assert not later.exists()
-    assert (folder / f"{later.name}.backup-1").read_bytes() == content
-    again = Engine(folder.parent)
-    assert again.run("GET n") == b"1"
-    assert again.run("GET later") is None
-    again.die()
+    assert f"later files depend on the damaged one: {later.name}" in output
+    assert path.read_bytes() == torn
 
 
 def test_a_damaged_snapshot_is_not_changed(folder):
