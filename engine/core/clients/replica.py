@@ -18,6 +18,4 @@ class AsReplica:
     capabilities: frozenset[bytes] = frozenset()
     #: Whether the client requests only a snapshot, without later commands (``redis-cli --rdb``).
     rdb_only: bool = False
-    #: Whether the snapshot should contain only the libraries of functions, and no keys.
-    without_data: bool = False
     version: bytes = b""

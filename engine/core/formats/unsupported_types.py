@@ -10,7 +10,7 @@ from engine.core.protocol.replies import CommandError
 from engine.text.messages import data
 
 LISTS, SETS, SORTED_SETS = "lists", "sets", "sorted sets"
-FIELD_EXPIRY, FUNCTIONS = "expiring hash fields", "functions"
+FIELD_EXPIRY, FUNCTIONS = "expiring hash fields", "Lua scripts and functions"
 
 #: Maximum number of bytes of a key in messages.
 _SHOWN = 100

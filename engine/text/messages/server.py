@@ -54,8 +54,3 @@ HANDED_OVER_TOO_EARLY = b"ERR PSYNC FAILOVER is rejected until this replica has 
 def unknown_replconf(option: bytes) -> bytes:
     """Return the error of REPLCONF for an unknown option."""
     return b"ERR Unrecognized REPLCONF option: " + option
-
-
-def unknown_rdb_filter(word: bytes) -> bytes:
-    """Return the error of REPLCONF rdb-filter-only for an unknown part of the data."""
-    return b"ERR Unsupported rdb-filter-only option: " + word

@@ -50,11 +50,6 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
             replica.version = value
         case b"rdb-only":
             replica.rdb_only = parse_int(value) == 1
-        case b"rdb-filter-only":
-            parts = set(value.lower().split())
-            if parts - {b"functions"}:
-                raise CommandError(server.unknown_rdb_filter(min(parts - {b"functions"})))
-            replica.without_data = bool(parts)
         case _:
             raise CommandError(server.unknown_replconf(option))
 

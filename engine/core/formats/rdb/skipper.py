@@ -118,13 +118,19 @@ def _stream(reader: Reader, form: int) -> Steps[None]:
         yield from whole(reader, lambda: _lengths(reader, 2))
         for _ in range((yield from whole(reader, reader.length))):
             yield from whole(reader, reader.stored)
-            yield from _elements(reader, lambda reader: (reader.stored(), _lengths(reader, 2)))
+            yield from _elements(reader, _sent_id)
         yield from whole(reader, lambda: _lengths(reader, 2))
 
 
 def _lengths(reader: Reader, count: int) -> None:
     for _ in range(count):
         reader.length()
+
+
+def _sent_id(reader: Reader) -> None:
+    """Read past an idempotent ID and the ID of its entry."""
+    reader.stored()
+    _lengths(reader, 2)
 
 
 def _entry_id(reader: Reader) -> bytes:

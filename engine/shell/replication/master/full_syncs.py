@@ -135,11 +135,9 @@ class FullSyncs:
             return Form.OWN_BY_LENGTH
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
-    def _kind(self, replica: Replica) -> tuple[Form, int, bool]:
-        """Return the properties of a replica's file: form, version, and whether it has no data. Replicas whose files
-        have equal properties share one file.
-        """
-        return self._form(replica), self._version(replica), replica.announced.without_data
+    def _kind(self, replica: Replica) -> tuple[Form, int]:
+        """Return the form and the version of a replica's file. Replicas for which both are equal share one file."""
+        return self._form(replica), self._version(replica)
 
     def _version(self, replica: Replica) -> int:
         """Return the RDB version for a replica: the newest one that it can read, judging by its announcements.
@@ -197,17 +195,16 @@ class FullSyncs:
         waiting = self._roster.waiting()
         if not waiting:
             return
-        form, version, without_data = kind = self._kind(waiting[0])
+        form, version = kind = self._kind(waiting[0])
         receivers = [replica for replica in waiting if self._kind(replica) == kind]
         # Add the effects so far to the stream: the image contains them, so its offset must be after them.
         self._clients.settle()
         core, config = self._core, self._core.config
         core.changes.set_time(now_us())
-        databases = [] if without_data else core.databases
         options: dict[str, Any] = {"version": version, "checksum": config.flag("rdbchecksum")}
         if self.stream_db() >= 0:
             options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
-        builder = ImageBuilder(databases, config, core.changes.now)
+        builder = ImageBuilder(core.databases, config, core.changes.now)
         transfer = Transfer(form, receivers, builder, options, self._loop, self._ended)
         self._transfer = transfer
         self._owner.reselect_database()
