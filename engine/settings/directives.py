@@ -242,4 +242,4 @@ zset-max-ziplist-entries zset-max-ziplist-value
 """
 #: Directives of the stock configuration files of Redis and Valkey that have no effect on this engine. A file or a flag
 #: may contain them; a log line at startup names them.
-IGNORED: frozenset[str] = frozenset(_STOCK.split()) - {*DIRECTIVES, *ALIASES}
+IGNORED: frozenset[str] = frozenset(_STOCK.split())

@@ -68,6 +68,7 @@ def test_stock_directives_without_effect_are_ignored(tmp_path: Path) -> None:
     """Directives without effect may be given. CONFIG does not show or change them, and a rewrite keeps them."""
     (file := tmp_path / "redis.conf").write_text("timeout 5\nDaemonize no\noom-score-adj-values 0 200 800\n")
     config = loaded(str(file), "--hz", "many", "--io-threads", "4", "--daemonize", "yes")
+    assert not IGNORED & {*DIRECTIVES, *ALIASES}
     assert config.ignored == ["daemonize", "oom-score-adj-values", "hz", "io-threads"]
     assert config.find([b"hz", b"daemonize"]) == []
     assert config.change([(b"timeout", b"6"), (b"hz", b"20")]) == (

@@ -1,7 +1,7 @@
 """INFO's text: sections of ``name:value`` lines, from the core's state and the shell's facts about the process.
 
 Facts that Redis also reports have the same names as in Redis, because tools read them. All other names start with
-``engine_``.
+``engine_``. Facts of Redis without a meaning here are left out instead of being constants.
 """
 
 from __future__ import annotations
@@ -36,25 +36,18 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
     left = ctx.replication.shutdown_left()
     return [
         ("redis_version", REDIS_VERSION),
-        ("redis_git_sha1", "00000000"),
-        ("redis_git_dirty", 0),
         ("redis_build_id", "0"),
         ("redis_mode", "standalone"),
         ("os", facts.os),
-        ("arch_bits", 64),
-        ("monotonic_clock", "POSIX clock_gettime"),
         ("multiplexing_api", facts.loop),
         ("process_id", facts.pid),
-        ("process_supervised", "no"),
         ("run_id", facts.run_id),
         ("tcp_port", facts.port),
         ("server_time_usec", now_us),
         ("uptime_in_seconds", uptime),
         ("uptime_in_days", uptime // 86400),
-        ("lru_clock", now_us // 1_000_000 & 0xFFFFFF),
         ("executable", facts.executable),
         ("config_file", facts.config_file),
-        ("io_threads_active", 0),
         *([("shutdown_in_milliseconds", left)] if left is not None else []),
         ("engine_name", "pystreams"),
         ("engine_release", ENGINE_VERSION),
@@ -68,12 +61,8 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
     listening = sum(bool(session.subscriptions) for session in ctx.sessions)
     return [
         ("connected_clients", len(ctx.sessions)),
-        ("cluster_connections", 0),
         ("maxclients", ctx.config.integer("maxclients")),
-        ("client_recent_max_input_buffer", 0),
-        ("client_recent_max_output_buffer", 0),
         ("blocked_clients", len(blocked) + facts.held_back),
-        ("tracking_clients", 0),
         ("pubsub_clients", listening),
         ("watching_clients", sum(bool(session.watching) for session in ctx.sessions)),
         ("clients_in_timeout_table", timed),
@@ -108,12 +97,8 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("maxmemory", limit),
         ("maxmemory_human", _human(limit)),
         ("maxmemory_policy", "noeviction"),
-        ("mem_fragmentation_ratio", "1.00"),
         ("mem_clients_slaves", sum(memory_of(session) for session in ctx.sessions if session.is_replica)),
         ("mem_replication_backlog", dict(ctx.replication.info()).get("repl_backlog_histlen", 0)),
-        ("mem_allocator", "python"),
-        ("active_defrag_running", 0),
-        ("lazyfree_pending_objects", 0),
     ]
 
 
@@ -171,8 +156,6 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("pubsub_channels", len(ctx.pubsub.channels)),
         ("pubsub_patterns", len(ctx.pubsub.patterns)),
         ("pubsubshard_channels", len(ctx.pubsub.shard_channels)),
-        ("latest_fork_usec", 0),
-        ("total_forks", 0),
         ("total_error_replies", ctx.telemetry.error_replies),
         ("client_query_buffer_limit_disconnections", facts.query_overruns),
         ("client_output_buffer_limit_disconnections", facts.output_overruns),
