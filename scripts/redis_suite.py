@@ -44,6 +44,22 @@ UNITS = (
     *("integration/replication-psync", "integration/block-repl", "integration/failover"),
     *("integration/psync2", "integration/psync2-reg"),
 )
+#: Cases that are not run, by reason. Those of lists would leave a transaction open, so that all later cases would fail.
+EXCLUDED = {
+    "count the nodes of Redis's listpacks, where the engine trims exactly": (
+        "XADD with MAXLEN option and the '~' argument",
+        "XADD with LIMIT delete entries no more than limit",
+        "XADD with LIMIT consecutive calls",
+        "XADD with ~ MAXLEN can propagate correctly",
+        "XADD with ~ MAXLEN and LIMIT can propagate correctly",
+        "XADD with ~ MINID can propagate correctly",
+        "XADD with ~ MINID and LIMIT can propagate correctly",
+        "XTRIM with ~ is limited",
+        "XTRIM with ~ MAXLEN can propagate correctly",
+        "XTRIM with LIMIT delete entries no more than limit",
+    ),
+    "need lists": ("XREAD: XADD + DEL + LPUSH should not awake client",),
+}
 #: Program that prints the ready line for which the suite waits, instead of the engine's own line.
 _SERVER = """#!{python}
 import os, sys
@@ -153,7 +169,8 @@ def install(folder: Path) -> None:
 
 def run(folder: Path, unit: str) -> Outcome:
     """Run one unit and read its output."""
-    command = ["./runtest", "--single", unit, "--clients", "1", "--no-latency", "--durable"]
+    skipped = [word for cases in EXCLUDED.values() for case in cases for word in ("--skiptest", case)]
+    command = ["./runtest", "--single", unit, "--clients", "1", "--no-latency", "--durable", *skipped]
     aborted = ""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
