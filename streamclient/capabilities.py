@@ -76,10 +76,13 @@ class Capabilities:
         return self.runs_scripts
 
     def stops_at_errors(self) -> bool:
-        """Return whether PS.EXEC works, which ends a transaction at the first error. The first call tries it."""
+        """Return whether PS.EXEC works, which ends a transaction at the first error.
+
+        The first call tries it outside a transaction, so that watched keys stay watched.
+        """
         if not self._stops_were_tried and self.has("PS.EXEC"):
             self._stops_were_tried = True
-            if self._ask(("MULTI",), ("PS.EXEC",))[1] != []:
+            if "without MULTI" not in str(self._ask(("PS.EXEC",))[0]):
                 self.mark_missing("PS.EXEC")
         return self.has("PS.EXEC")
 

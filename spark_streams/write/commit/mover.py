@@ -164,6 +164,7 @@ class Mover:
     def _attempt(self, number: int, state: ChunkState) -> bool | None:
         """Move the chunk and return the result of `move`; None to try again."""
         fence = self._fence
+        can_move = state.movable and not self._terms.options.nomkstream and _may_move(self._connection)
         found = self._watch_and_read(number)
         if found is None:
             return None
@@ -177,7 +178,7 @@ class Mover:
         if not is_staged:
             rows = self._rows
             fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))
-        if not state.movable or self._terms.options.nomkstream or not _may_move(self._connection):
+        if not can_move:
             link.pipeline([*asking, ("UNWATCH",)])
             return False
         after = FenceState(fence.state.batch, state.digest.rows, state.digest.text, fence.state.chunk + 1)
