@@ -13,7 +13,7 @@ from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.formats.unsupported_types import FIELD_EXPIRY, FUNCTIONS, LISTS, SETS, SORTED_SETS
 from engine.core.keyspace import image
-from tests.engine.core.formats.real_files import PARTS, settings
+from tests.engine.core.formats.real_files import PARTS
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, errors, small_segments
 from tests.harness.replay import NOW_US, new_core
 
@@ -204,8 +204,6 @@ def filled(*parts: str) -> Core:
     """Return a core with the keys of these parts of ``real_files``."""
     core = new_core()
     driver = Driver(core, 1)
-    for words in settings():
-        driver.run(*words)
     for name in parts:
         for words in PARTS[name]():
             reply = driver.run(*words)
