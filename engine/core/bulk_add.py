@@ -30,10 +30,8 @@ _FRAMING = len(b"*2\r\n")
 #: Sequence number -> the last part of an ID's bulk string.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
-
-#: After this last ID or an earlier one, enough IDs remain for a run of up to 2**32 commands. `_add_each` declines runs
-#: for streams with a later last ID.
-_LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
+#: Minimum average number of commands per key. Runs with fewer are declined.
+_PER_KEY = 4
 
 
 class _Part:
@@ -141,17 +139,10 @@ def add_run(ctx: Context, run: XaddRun) -> list[bytes | memoryview] | None:
     Returns None, without any change, if the run is declined.
     """
     try:
-        has_options = run.ids is not None or len(run.head) > 3
-        many_keys = run.keys is not None and 2 * len(set(run.keys)) > run.count
-        return _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
+        trim = _trim_of(run.head) if len(run.head) > 3 else None
+        parts = _plan(ctx, run)
     except CommandError:
         return None
-
-
-def _add_parts(ctx: Context, run: XaddRun) -> list[bytes | memoryview]:
-    """Add the entries of each key at once."""
-    trim = _trim_of(run.head) if len(run.head) > 3 else None
-    parts = _plan(ctx, run)
     for part in parts:
         _apply(ctx, part, run.words, trim)
     if run.keys is None:
@@ -161,41 +152,6 @@ def _add_parts(ctx: Context, run: XaddRun) -> list[bytes | memoryview]:
         for row, reply in zip(part.rows or (), part.reply_rows(), strict=True):
             replies[row] = reply
     return [b"".join(replies)]
-
-
-def _add_each(ctx: Context, run: XaddRun) -> list[bytes | memoryview]:
-    """Add the entries one by one, because the average key has fewer than two entries."""
-    assert run.keys is not None
-    targets = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
-    if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in targets.values()):
-        raise CommandError(streams.ID_EXHAUSTED)
-    rows: list[bytes] = []
-    commands: list[bytes] = []
-    for word, body in zip(run.keys, run.bodies, strict=True):
-        key, stream = targets[word]
-        added, reply, command = _append(ctx, key, stream, run.words, body)
-        if stream is None:
-            targets[word] = key, added
-        rows.append(reply)
-        commands.append(command)
-    if ctx.changes.recording:
-        ctx.changes.effects.append((ctx.db.index, b"".join(commands)))
-    return [b"".join(rows)]
-
-
-def _append(ctx: Context, key: bytes, stream: Stream | None, words: int, body: bytes) -> tuple[Stream, bytes, bytes]:
-    """Append an entry with the next ID; return the stream, the reply, and the command for the log.
-
-    The command is empty if effects are not recorded.
-    """
-    entry_id = next_id(stream, b"*", ctx.now)
-    number = entry_id & ids.U64_MAX
-    text = _TEXTS[number] if number < len(_TEXTS) else b"%d\r\n" % number
-    reply = _stem(entry_id >> 64, len(text) - 2) + text
-    stream = ctx.add_entry(key, stream, entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
-    if not ctx.changes.recording:
-        return stream, reply, b""
-    return stream, reply, b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
 
 
 def _trim_of(head: list[bytes]) -> Trim:
@@ -213,6 +169,8 @@ def _plan(ctx: Context, run: XaddRun) -> list[_Part]:
     rows_of: defaultdict[bytes, list[int]] = defaultdict(list)
     for row, word in enumerate(run.keys):
         rows_of[word].append(row)
+    if _PER_KEY * len(rows_of) > run.count:
+        raise CommandError(b"")
     parts = []
     for word, rows in rows_of.items():
         bodies = list(map(run.bodies.__getitem__, rows))
@@ -244,17 +202,9 @@ def add_framed(ctx: Context, run: FramedRun) -> bool:
 
 def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
     stream = ctx.add_entries(part.key, part.stream, part.frames, part.sizes, part.ms, part.seq)
-    trimmed = trim is not None and _trim(trim, stream, len(part.bodies))
+    trimmed = trim is not None and trim.apply(stream)[0]
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
-
-
-def _trim(trim: Trim, stream: Stream, count: int) -> bool:
-    """Trim once per command, each time up to LIMIT; return whether any entry was removed."""
-    length = stream.length
-    while count and trim.apply(stream)[0]:
-        count -= 1
-    return stream.length != length
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:

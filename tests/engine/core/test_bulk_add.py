@@ -157,15 +157,15 @@ def test_a_declined_run_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "blocker", [(b"SET", b"5", b"text"), (b"XADD", b"5", b"%d-%d" % (2**64 - 1, 2**64 - 9), b"f", b"v")]
+    "blocker", [(b"SET", b"5", b"text"), (b"XADD", b"5", b"%d-%d" % (2**64 - 1, 2**64 - 3), b"f", b"v")]
 )
 def test_a_run_for_many_keys_is_declined_as_a_whole(blocker):
     """A key of another type, or a last ID near the maximum, declines the run before any entry is added."""
     core, session = make()
     core.execute(session, list(blocker), NOW)
-    run = scan(b"".join(encoded(b"XADD", b"%d" % n, b"*", b"f", b"v%d" % n) for n in range(10)))
+    run = scan(b"".join(encoded(b"XADD", b"%d" % n, b"*", b"f", b"v%d" % n) for n in range(10) for _ in range(4)))
     assert run is not None
-    assert run.count == 10
+    assert run.count == 40
     before = state(core) if blocker[0] == b"XADD" else {}
     assert core.execute_run(session, run, NOW) is None
     assert core.execute(session, [b"DBSIZE"], NOW) == 1
