@@ -83,18 +83,12 @@ class Database:
         self.hits += 1
         return table.values[slot]
 
-    def peek(self, key: bytes) -> Value | None:
-        """Return the value as ``get`` does."""
-        if key in self._expires and self.drop_if_due(key):
-            return None
-        return self._table.value(key)
-
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists, even if it is due."""
         return key in self._table.slot_of
 
     def __contains__(self, key: bytes) -> bool:
-        return self.peek(key) is not None
+        return self.get(key) is not None
 
     def typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE for other types."""

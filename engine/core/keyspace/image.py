@@ -275,10 +275,6 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().get(key)
 
-    def peek(self, key: bytes) -> Any:
-        self._keep_value(key)
-        return super().peek(key)
-
     def read(self, key: bytes) -> Any:
         self._keep_value(key)
         return super().read(key)

@@ -107,6 +107,6 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         if pattern != b"*":
             keys = list(filter(matcher(pattern), keys))
         # With TYPE, skip keys that other commands have removed between the steps.
-        return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
+        return [key for key in keys if TYPE_NAMES.get(type(db.get(key))) == kind] if kind is not None else keys
 
     return scan_reply(ctx, argv, cursor, count, db.scan, found)

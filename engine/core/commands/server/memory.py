@@ -37,7 +37,7 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
         if samples < 0:
             raise CommandError(general.SYNTAX)
     key = argv[2]
-    value = ctx.db.peek(key)
+    value = ctx.db.get(key)
     if value is None:
         return None
     return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)

@@ -107,7 +107,7 @@ class Commands:
         """Record an idempotent ID, even if its entry was deleted. It replaces an equal ID that has not expired yet."""
         _, key, producer, iid, word = argv
         db = self._core.databases[self._session.db]
-        stream = db.peek(key)
+        stream = db.get(key)
         if not isinstance(stream, Stream) or not producer or not iid:
             raise DamagedError(offset, "XIDMPRECORD for a missing stream: " + general.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)

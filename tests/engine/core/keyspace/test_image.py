@@ -238,7 +238,7 @@ def test_an_image_of_a_long_hash_is_a_copy():
     words = [f"m{number} {number % 7}" for number in range(LONG)]
     run("HSET long " + " ".join(words))
     run("HDEL long " + " ".join(f"m{number}" for number in range(0, LONG, 10)))
-    long = core.databases[0].peek(b"long")
+    long = core.databases[0].get(b"long")
     before = copies(long.copy())
     taken = image.capture(core.databases, core.config, NOW_US // 1000)
     ((_, (value,), _),) = taken.databases[0].parts
@@ -268,7 +268,7 @@ def test_a_complete_image_does_not_keep_deleted_values():
     core = new_core()
     session = core.open_session(1)
     core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], 1)
-    stream = core.databases[0].peek(b"s")
+    stream = core.databases[0].get(b"s")
     builder = ImageBuilder(core.databases, core.config, 1)
     written: list[int] = []
     gc.disable()

@@ -172,7 +172,7 @@ def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, end):
     session = core.open_session(NOW_US)
     for command in ("SET other value", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "PEXPIRE k 10"):
         core.execute(session, command.encode().split(), NOW_US)
-    value = core.databases[0].peek(b"k")
+    value = core.databases[0].get(b"k")
     size = len(value)
     core.execute(session, end.encode().split(), NOW_US + 9_999 + (end == "GET k"))
     assert len(value) == size
@@ -191,7 +191,7 @@ def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, oth
         core.execute(session, [b"HSET", key, *(b"%d" % number for number in range(200))], NOW_US)
     for number in range(others):
         core.execute(session, [b"SET", b"key:%d" % number, b"v"], NOW_US)
-    values = [core.databases[0].peek(b"a"), core.databases[0].peek(b"b")]
+    values = [core.databases[0].get(b"a"), core.databases[0].get(b"b")]
     core.execute(session, [b"FLUSHALL"], NOW_US)
     left = sum(map(len, values))
     assert left == 200
@@ -265,7 +265,7 @@ def test_a_stream_with_idempotent_producers_is_freed_with_its_key(words):
     session = core.open_session(NOW_US)
     core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)
     core.execute(session, b"SET other value".split(), NOW_US)
-    stream = weakref.ref(core.databases[0].peek(b"s"))
+    stream = weakref.ref(core.databases[0].get(b"s"))
     assert stream() is not None
     core.execute(session, words.split(), NOW_US)
     assert stream() is None
@@ -279,7 +279,7 @@ def test_copies_expire_idempotent_ids(words):
     core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)
     dump = core.execute(session, b"DUMP s".split(), NOW_US)
     core.execute(session, [dump if word == b"DUMP" else word for word in words.split()], NOW_US)
-    tracked = [core.databases[0].peek(key).producers for key in (b"s", b"copy")]
+    tracked = [core.databases[0].get(key).producers for key in (b"s", b"copy")]
     assert [producers.tracked() for producers in tracked] == [1, 1]
     core.tick(NOW_US + 1_000_000 * (core.config.integer("stream-idmp-duration") + 1))
     assert [producers.tracked() for producers in tracked] == [0, 0]

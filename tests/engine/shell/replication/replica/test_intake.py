@@ -54,7 +54,7 @@ def test_a_stream_in_pieces_gives_the_same_data():
     whole = Replica()
     whole.take(STREAM)
     assert whole.fed == STREAM
-    assert whole.core.databases[4].peek(b"s").length == 300
+    assert whole.core.databases[4].get(b"s").length == 300
     for size in (1, 2, 3, 11, 64, 1000):
         replica = Replica()
         for at in range(0, len(STREAM), size):
@@ -69,11 +69,11 @@ def test_a_transaction_is_applied_and_passed_on_as_a_whole():
     replica = Replica()
     before = command(b"SET", b"k", b"0")
     replica.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
-    assert replica.core.databases[0].peek(b"k") == b"0"
+    assert replica.core.databases[0].get(b"k") == b"0"
     assert replica.fed == before
     replica.core.changes.effects.clear()
     replica.take(command(b"EXEC"))
-    assert replica.core.databases[0].peek(b"k") == b"1"
+    assert replica.core.databases[0].get(b"k") == b"1"
     assert [argv[0] for _, argv in commands(replica.core.changes.effects)] == [b"MULTI", b"INCRBY", b"INCRBY", b"EXEC"]
     assert replica.fed.endswith(command(b"EXEC"))
 
@@ -109,8 +109,8 @@ def test_a_failing_command_stops_the_stream(wrong, why):
     with pytest.raises(DamagedError, match=why) as caught:
         replica.take(before + wrong + command(b"SET", b"b", b"1"))
     assert caught.value.offset == len(before)
-    assert replica.core.databases[0].peek(b"a") == b"1"
-    assert replica.core.databases[0].peek(b"b") is None
+    assert replica.core.databases[0].get(b"a") == b"1"
+    assert replica.core.databases[0].get(b"b") is None
     assert replica.fed == before
 
 
