@@ -118,6 +118,7 @@ def run(folder: Path, kind: str, protocol: str, files: Iterable[str]) -> dict[st
     ):
         command = [
             *(str(folder / "venv" / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"),
+            *("--tb", "native"),  # other tracebacks parse a file of 20,000 lines for each failure
             *("--redis-url", f"redis://localhost:{members[0].port}/0", "--protocol", protocol),
             *("--redis-ssl-url", f"rediss://localhost:{tls_port}/0"),
             *("--sentinels", ",".join(f"localhost:{port}" for port in watchers.ports), "--master-service", _MASTER),

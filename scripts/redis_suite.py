@@ -14,8 +14,10 @@ counted by family; docs/reference/redis-suite.md explains the others.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -30,7 +32,7 @@ from scripts.peers import PEERS_DIR, Apt, PeerError, source_text
 ROOT = Path(__file__).resolve().parent.parent
 #: Debian suites with the sources of each release.
 SUITES = {"7.0": "bookworm", "8.0": "testing", "8.6": "experimental"}
-_SECONDS = 300  # timeout of a unit
+_SECONDS = 600  # timeout of a unit
 #: Error of the engine about a command that it leaves out, with the command's family.
 _LEFT_OUT = re.compile(r"this engine stores streams; (.+?) needs? Redis or Valkey")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -57,6 +59,7 @@ EXCLUDED = {
         "XTRIM with ~ is limited",
         "XTRIM with ~ MAXLEN can propagate correctly",
         "XTRIM with LIMIT delete entries no more than limit",
+        "XDEL fuzz test",  # adds entries until XINFO reports more than 20 nodes
     ),
     "need lists": ("XREAD: XADD + DEL + LPUSH should not awake client",),
 }
@@ -172,12 +175,15 @@ def run(folder: Path, unit: str) -> Outcome:
     skipped = [word for cases in EXCLUDED.values() for case in cases for word in ("--skiptest", case)]
     command = ["./runtest", "--single", unit, "--clients", "1", "--no-latency", "--durable", *skipped]
     aborted = ""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        output = done.stdout
-    except subprocess.TimeoutExpired as error:
-        output = (error.stdout or b"").decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-        aborted = f"no end within {_SECONDS} seconds"
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # also the servers, whose ports the next unit needs
+            output, _ = process.communicate()
+            aborted = f"no end within {_SECONDS} seconds"
     text = _COLOURS.sub("", output)
     (folder / f"{unit.replace('/', '_')}.txt").write_text(text)
     return outcome_of(unit, text, aborted)
