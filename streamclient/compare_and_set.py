@@ -8,6 +8,7 @@ from typing import Any
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
+from streamclient.refusals import refused
 from streamclient.retry import reason_of
 from streamclient.wire_errors import ResponseError
 
@@ -34,10 +35,12 @@ def change(
     """
     link: Link | None = None
     done: list[Any] = []
+    #: The last attempt's temporary refusal, with its command.
+    refusal: tuple[str, ResponseError] | None = None
 
     def attempt() -> bool | None:
-        nonlocal link, done
-        link = None
+        nonlocal link, done, refusal
+        link = refusal = None
         link = connection.link(keys[0])
         looking: list[Command] = [("WATCH", *keys), *reads]
         found = link.pipeline(looking)
@@ -57,15 +60,19 @@ def change(
         return True if replies[-1] is not None else None
 
     def _was_refused(commands: Sequence[Command], replies: Sequence[Any], link: Link) -> bool:
+        nonlocal refusal
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, ResponseError):
                 if command[0] == "PS.EXEC" and is_refused(reason_of(reply)):  # another server, still in MULTI
                     connection.capabilities.mark_missing("PS.EXEC")
                     connection.drop(link)
                 connection.learn_or_raise(reply, str(command[0]), link)
+                refusal = str(command[0]), reply
                 return True
         return False
 
     if not connection.retry(attempt, lambda: connection.drop(link)):
+        if refusal is not None:
+            raise refused(connection.address, *refusal)
         fail("WRITE_CONTENDED", address=connection.address)
     return done
