@@ -17,6 +17,8 @@ from engine.core.protocol.replies import BLOCKED, Reply
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Command
 
+#: Milliseconds after which a claim checks again whether a pause has ended.
+_PAUSE_CHECK_MS = 100
 #: Runs a blocked command again; returns the reply, or BLOCKED if the client keeps waiting.
 RerunCommand = Callable[[Session, Command, list[bytes], Waiter], Reply]
 
@@ -76,6 +78,9 @@ class Blocked:
             return
         if waiter.deadline is not None and waiter.deadline <= changes.now:
             self._ctx.sessions.time_out(session)
+        elif self._ctx.pause.until > changes.now:
+            # Only a claim of XREADGROUP wakes a client at a time, and a pause holds it back like any other write.
+            waiter.retry_at = changes.now + _PAUSE_CHECK_MS
         elif not self._is_held(waiter):
             self._retry(waiter)
             if changes.ready:

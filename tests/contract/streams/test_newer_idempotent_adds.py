@@ -191,12 +191,16 @@ def test_settings_need_a_stream(server: Server) -> None:
 # -- XIDMPRECORD ------------------------------------------------------------------------------------------------------
 
 
+#: IDs in the future, so that their records do not expire during a test.
+FIRST, SECOND = "99999999999991-1", "99999999999992-1"
+
+
 def test_recording(server: Server) -> None:
     """XIDMPRECORD records an idempotent ID for an existing entry."""
-    server.given("XADD s 1-1 f v", "XADD s 2-1 f v")
-    server.expect("XIDMPRECORD s p 1 1-1", OK)
-    server.expect("XIDMPRECORD s p 1 1-1", OK)
-    server.expect("XADD s IDMP p 1 * f v", "1-1")
+    server.given(f"XADD s {FIRST} f v", f"XADD s {SECOND} f v")
+    server.expect(f"XIDMPRECORD s p 1 {FIRST}", OK)
+    server.expect(f"XIDMPRECORD s p 1 {FIRST}", OK)
+    server.expect("XADD s IDMP p 1 * f v", FIRST)
     assert counts(server) == (1, 1, 1, 1)
 
 
@@ -204,18 +208,18 @@ def test_recording(server: Server) -> None:
     ("words", "reply"),
     [
         (("s", "p", "1", "x"), INVALID_ID),
-        (("s", "", "1", "1-1"), Error("ERR producer ID must be non-empty")),
-        (("s", "p", "", "1-1"), Error("ERR idempotent ID must be non-empty")),
+        (("s", "", "1", FIRST), Error("ERR producer ID must be non-empty")),
+        (("s", "p", "", FIRST), Error("ERR idempotent ID must be non-empty")),
         (("none", "p", "1", "1-1"), Error("ERR no such key")),
         (("none", "p", "1", "x"), INVALID_ID),
         (("k", "p", "1", "1-1"), WRONGTYPE),
         (("s", "p", "1", "9-9"), Error("ERR No such message in stream")),
-        (("s", "p", "taken", "2-1"), Error("ERR IID already exists for this producer with a different stream ID")),
+        (("s", "p", "taken", SECOND), Error("ERR IID already exists for this producer with a different stream ID")),
     ],
 )
 def test_recording_errors(server: Server, words: tuple[str, ...], reply: Error) -> None:
     """XIDMPRECORD checks its arguments in Redis's order."""
-    server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XIDMPRECORD s p taken 1-1", "SET k v")
+    server.given(f"XADD s {FIRST} f v", f"XADD s {SECOND} f v", f"XIDMPRECORD s p taken {FIRST}", "SET k v")
     server.expect(("XIDMPRECORD", *words), reply)
 
 

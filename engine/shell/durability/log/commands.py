@@ -90,6 +90,8 @@ class Commands:
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
             argv, record = as_client_command(argv)
+            if not argv:
+                return
         if self._core.divided.running:
             self._core.divided.make_way(self._session, argv)
         first = len(self._core.changes.effects)
@@ -159,7 +161,8 @@ def _failure(argv: list[bytes], error: CommandError, offset: int) -> DamagedErro
 
 def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Return two lists: the XADD or XTRIM as a client may send it, without LIMIT, and [producer, iid, ID] of an
-    idempotent XADD with its final ID. For other commands, the second list is empty.
+    idempotent XADD with its final ID. For other commands, the second list is empty. For an idempotent XADD without its
+    final ID, both are empty: it was a duplicate, which adds no entry.
 
     Redis keeps LIMIT when it makes an approximate trim exact, and gives an idempotent XADD its final ID.
     """
@@ -170,10 +173,9 @@ def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
             idmp = option.words
         elif option.token != b"LIMIT":
             words += option.words
-    if rest[:1] == [b"*"]:
-        # A repeated XADD: it finds the ID that the first XADD has recorded, and adds no entry.
-        return words + idmp + rest, []
     if not idmp:
         return words + rest, []
+    if rest[:1] == [b"*"]:
+        return [], []
     producer, iid = idmp[1], idmp[2] if len(idmp) > 2 else content_id(rest[1:])
     return words + rest, [producer, iid, *rest[:1]]

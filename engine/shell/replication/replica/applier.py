@@ -1,4 +1,7 @@
-"""Applying the master's stream over one link: bytes arrive, commands run, acknowledgements are sent."""
+"""Applying the master's stream over one link: bytes arrive, commands run, acknowledgements are sent.
+
+A pause (CLIENT PAUSE, or a shutdown that waits for replicas) holds the stream back like the commands of clients.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ from engine.shell.replication.replica.collaborators import Downstream, ReplicaHo
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
 from engine.shell.replication.replica.log_offset import LogOffset
+
+#: Seconds after which the stream checks again whether a pause has ended.
+_PAUSE_CHECK = 0.05
 
 
 class ApplierOwner(Protocol):
@@ -72,13 +78,20 @@ class Applier:
     def feed(self, data: bytes) -> None:
         """Process bytes of the master."""
         self.intake.feed(data)
-        if not self._is_due:
+        if self._is_due:
+            self._owner.limit_reading()
+        else:
             self._work()
 
     def _work(self) -> None:
         """Apply some of the stream, and continue in the next event-loop iteration."""
         self._is_due = False
         if self._is_over or self._process.failed:
+            return
+        if self._core.pause.until > now_us() // 1000:
+            self._is_due = True
+            asyncio.get_running_loop().call_later(_PAUSE_CHECK, self._work)
+            self._owner.limit_reading()
             return
         intake = self.intake
         try:

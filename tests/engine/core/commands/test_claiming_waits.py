@@ -51,3 +51,25 @@ def test_an_entry_is_claimed_once_it_is_idle_for_long_enough():
     core.wake(reader, reader.waiter.wake_at * 1000)
     assert reader.waiter is None
     assert [entry[0] for entry in core.outbox] == [reader]
+
+
+def test_a_pause_holds_a_claim_back():
+    """A waiting reader claims nothing during CLIENT PAUSE WRITE, checks rarely, and claims after the pause."""
+    core = new_core()
+    session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
+    for text in ("XADD s 1-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"):
+        core.execute(session, text.encode().split(), NOW_US)
+    words = b"XREADGROUP GROUP g b CLAIM 500 BLOCK 0 STREAMS s >".split()
+    assert core.execute(reader, words, NOW_US) is BLOCKED
+    core.execute(session, b"CLIENT PAUSE 2000 WRITE".split(), NOW_US)
+    core.changes.effects.clear()
+    now, looks = NOW_US, 0
+    while now < NOW_US + 1_900_000:
+        now = reader.waiter.wake_at * 1000
+        core.wake(reader, now)
+        looks += 1
+        assert core.changes.effects == []
+    assert looks <= 20
+    core.pause.clear()
+    core.wake(reader, NOW_US + 2_000_000)
+    assert reader.waiter is None

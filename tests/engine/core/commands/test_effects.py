@@ -155,3 +155,14 @@ def test_keys_do_not_expire_while_the_log_is_replayed():
     core.execute(session, [b"INCR", b"k"], NOW_US + 5000)
     check_replay(core, NOW_US + 5000)
     check_replay(core, NOW_US + 60_000_000)
+
+
+def test_a_duplicate_has_no_effect():
+    """An idempotent XADD that is a duplicate is not logged, because a replica may have dropped the record already."""
+    for option in ("IDMP p i", "IDMPAUTO p"):
+        assert effects_of(f"XADD s {option} * f v", f"XADD s {option} * f v") == [], option
+
+
+def test_both_limits_of_idempotent_ids_are_logged():
+    """XCFGSET with one limit is logged with both, because the defaults of a replica may differ."""
+    assert effects_of("XADD s 1-1 f v", "XCFGSET s IDMP-MAXSIZE 7") == ["XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 7"]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import redis as redis_py
 
+from engine.shell.replication.replica.handshake import command
 from tests import servers
 from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
 from tests.servers import topologies
@@ -108,6 +109,22 @@ def test_a_damaged_file_is_reported(replica, master):
     master.accept()
     master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB)
     wait_until_up(replica)
+
+
+def test_client_pause_holds_the_master_s_stream_back(replica, master):
+    """CLIENT PAUSE on a replica holds the master's commands back, too; after the pause they run."""
+    follow(replica, master.port)
+    master.accept()
+    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB)
+    wait_until_up(replica)
+    replica.client_pause(60_000, all=False)
+    sent = command(b"SET", b"k", b"v")
+    master.say(sent)
+    wait_for(lambda: replication(replica)["slave_read_repl_offset"] == len(sent), "the master's command to arrive")
+    assert replication(replica)["slave_repl_offset"] == 0
+    assert replica.get("k") is None
+    replica.client_unpause()
+    wait_for(lambda: replica.get("k") == b"v", "the master's commands to run")
 
 
 def test_a_silent_master_is_disconnected(replica, master):

@@ -35,11 +35,12 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(general.SYNTAX)
     if duration is None and maxsize is None:
         raise CommandError(streams.CFGSET_EMPTY)
-    if producers.configure(
-        producers.duration if duration is None else duration, producers.maxsize if maxsize is None else maxsize
-    ):
+    duration = producers.duration if duration is None else duration
+    maxsize = producers.maxsize if maxsize is None else maxsize
+    if producers.configure(duration, maxsize):
         ctx.changes.dirty += 1
-        ctx.effect(*argv)
+        # Both limits, because the defaults of a replica may differ.
+        ctx.effect(b"XCFGSET", argv[1], b"IDMP-DURATION", b"%d" % duration, b"IDMP-MAXSIZE", b"%d" % maxsize)
     return OK
 
 

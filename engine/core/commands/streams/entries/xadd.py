@@ -116,9 +116,8 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         if stream is not None and stream.producers is not None:
             known = stream.producers.find(options.producer, iid)
             if known is not None:
+                # Without an effect: a replica whose record has expired already would add an entry.
                 stream.producers.duplicates += 1
-                ctx.changes.dirty += 1
-                ctx.effect(*argv)
                 return ids.text(known)
     entry_id = next_id(stream, word, ctx.now)
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)

@@ -119,7 +119,7 @@ def test_invalid_commands_are_damage(data):
         ("XTRIM k MINID = 3-0 LIMIT 7", "XTRIM k MINID = 3-0", ""),
         ("XADD k IDMP p i MAXLEN 5 1-1 f v", "XADD k MAXLEN 5 1-1 f v", "p i 1-1"),
         ("XADD k idmp p i 1-1 f v", "XADD k 1-1 f v", "p i 1-1"),
-        ("XADD k IDMP p i * f v", "XADD k IDMP p i * f v", ""),
+        ("XADD k IDMP p i * f v", "", ""),
     ],
 )
 def test_forms_that_only_a_redis_master_may_send(logged, sent, record):

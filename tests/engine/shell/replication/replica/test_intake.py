@@ -151,3 +151,12 @@ def test_blocked_clients_get_the_master_s_entries():
     replica.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
     replica.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
     assert [session for session, _ in replica.core.outbox] == [client]
+
+
+def test_a_master_s_duplicate_adds_nothing():
+    """An idempotent XADD without its final ID, as a master may send a duplicate, adds no entry."""
+    for option in (b"IDMP p i", b"IDMPAUTO p"):
+        words = b"XADD s %b * f v" % option
+        replica = Replica()
+        replica.take(command(b"XADD", b"s", b"1-1", b"f", b"v") + command(*words.split()))
+        assert replica.core.databases[0].peek(b"s").length == 1
