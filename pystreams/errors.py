@@ -121,6 +121,12 @@ FAILURES: dict[str, Failure] = {
         "'pystreams groups seek' moves the group to another position.",
         Status.FAILED,
     ),
+    "PLAN_OUTDATED": Failure(
+        CommandError,
+        "Nothing was changed, because {what} has changed since the plan was shown, or no longer exists.",
+        "Run the command again to see the new plan.",
+        Status.FAILED,
+    ),
     "NO_SENTINEL": Failure(
         CommandError,
         "No Sentinel of {address} answered.",

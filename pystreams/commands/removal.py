@@ -8,11 +8,11 @@ import click
 
 from pystreams.commands.selection import matching, no_more_than
 from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
-from pystreams.errors import fail
+from pystreams.errors import Status, fail
 from pystreams.output.console import Column
 from pystreams.streams import inventory, paged_calls, removals
+from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import seeks
 from pystreams.values import names, numbers
 
 _SHOWN = 20  # maximum rows of a preview
@@ -20,7 +20,7 @@ _SHOWN = 20  # maximum rows of a preview
 
 @verb(
     "rm",
-    needs="+scan +xinfo +xpending +xrange +unlink +time",
+    needs=f"+scan +xinfo +xpending +xrange +unlink +time {agreed.NEEDS}",
     changes=True,
     examples=("pystreams rm orders-old", "pystreams rm 'test:*' --dry-run", "pystreams rm 'test:*' --yes"),
 )
@@ -53,9 +53,16 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     plan = f"remove {subject} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
-    removed = removals.streams(run.connection, [each.name for each in found])
+    problems = removals.streams(run.connection, found)
+    if len(problems) == len(found):
+        raise problems[0]
+    for problem in problems:
+        run.out.warn(str(problem))
+    removed = len(found) - len(problems)
     done = {"removed": removed, "entries": entries, "streams": documents}
     run.done(f"Removed {numbers.things(removed, 'stream')}.", done, "streams")
+    if problems:
+        click.get_current_context().exit(Status.FAILED)
 
 
 @verb(

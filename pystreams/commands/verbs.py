@@ -33,6 +33,7 @@ from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50  # maximum number of names that a shell completion offers
+_PLANS = 5  # number of new plans after outdated ones
 _NAMED = 5  # maximum number of streams that a warning names
 
 
@@ -122,6 +123,10 @@ class Run:
             self.out.note("Nothing was changed.")
             return False
         return True
+
+    def plan_again(self) -> None:
+        """Forget what belongs to a plan that is outdated."""
+        self._now = None
 
     def done(self, sentence: str, document: dict[str, Any], records: str = "") -> None:
         """Write the result of a change: a sentence for people, a document for programs."""
@@ -382,7 +387,7 @@ def verb(
             yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
             more = [rules for given, rules in (options_need or {}).items() if values[given]]
             run = Run(wanted, " ".join([needs, *more]), form=form, yes=yes, dry_run=dry_run)
-            _guarded(ctx, run, lambda: function(run, **values))
+            _guarded(ctx, run, lambda: _planned(run, lambda: function(run, **values)))
 
         decorated = _dry_run(started) if changes or adds else started
         optioned = server_options(_yes(decorated) if changes else decorated)
@@ -416,6 +421,23 @@ def verb_group(name: str, summary: str, *verbs: click.Command) -> click.Group:
     for each in verbs:
         group.add_command(each)
     return group
+
+
+def _planned(run: Run, work: Callable[[], None]) -> None:
+    """Run a verb. If its plan is outdated when it is carried out, run it again with a new plan.
+
+    A plan that needs no confirmation is made a few times, and a confirmed plan is shown again.
+    """
+    for left in range(_PLANS, -1, -1):
+        try:
+            work()
+            return
+        except PystreamsError as failure:
+            if failure.condition != "PLAN_OUTDATED" or not left:
+                raise
+            if not run.yes:
+                run.out.note("It has changed since then, and nothing was changed. This is the new plan:")
+            run.plan_again()
 
 
 def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:

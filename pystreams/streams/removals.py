@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pystreams.streams.groups import agreed
+from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask, ask_all, pages
 from streamclient.connection import Connection
+from streamclient.errors import PystreamsError
 from streamclient.reply_maps import pairs
 
 _PAGE = 20  # maximum number of entries read at a time, to check that they exist
 
 
-def streams(connection: Connection, names: Sequence[bytes]) -> int:
-    """Remove streams; their memory is freed in the background. Return the number that existed."""
-    return sum(
-        int(reply) for page in pages(names) for reply in ask_all(connection, [("UNLINK", name) for name in page])
-    )
+def streams(connection: Connection, found: Sequence[Stream]) -> list[PystreamsError]:
+    """Remove streams that have not changed; their memory is freed in the background. Return an error for each of the
+    others.
+    """
+    problems = []
+    for each in found:
+        try:
+            agreed.carry_out(connection, each.name, [agreed.of_stream(each)], [("UNLINK", each.name)])
+        except PystreamsError as failure:
+            problems.append(failure)
+    return problems
 
 
 def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list[bytes]:

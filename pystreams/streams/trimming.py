@@ -5,13 +5,16 @@ long.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from pystreams.streams import inventory
+from pystreams.errors import fail
+from pystreams.streams import entries, inventory
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask, ask_all
+from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.reply_maps import pairs
-from streamwire.stream_id import StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _STEP = 10_000  # maximum number of entries removed per command
 
@@ -23,6 +26,12 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
     needed = [StreamId.parse(group[b"last-delivered-id"]).next() for group in groups]
     needed += [StreamId.parse(summary[1]) for summary in summaries if summary[0]]
     return min(needed, default=None)
+
+
+def still_unneeded(connection: Connection, stream: bytes, before: StreamId) -> StreamId:
+    """Return `before`, or the ID that a group has come to need since then. Raises PLAN_OUTDATED without groups."""
+    needed = first_needed(connection, stream)
+    return fail("PLAN_OUTDATED", what=f"the stream '{shown(stream)}'") if needed is None else min(needed, before)
 
 
 def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
@@ -46,17 +55,59 @@ def may_remove_needed(
     return count > stream.length - backlog.most
 
 
-def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:
-    """Remove all entries beyond a limit (`MAXLEN n` or `MINID id`) in steps.
+@dataclass
+class Trim:
+    """A trim that was shown: of the entries before the ID `before`, or else of the first `count` entries.
 
-    Yields the number of entries removed per step.
+    `gone`: number of entries that it has removed.
     """
-    kind, value = limit
-    command: Command = ("XTRIM", stream, kind, "~", value, "LIMIT", _STEP)
+
+    stream: Stream
+    before: StreamId | None
+    count: int
+    gone: int = 0
+
+
+def trim(connection: Connection, agreed: Trim) -> Iterator[int]:
+    """Remove the entries that were shown, in steps. Yields the number of entries removed per step.
+
+    Entries that were added since then stay. `before` is lowered if a group needs earlier entries by now.
+    """
+    name = agreed.stream.name
+    if agreed.before is not None:
+        yield from _before(connection, name, agreed.before)
+        return
+    while step := _first(connection, agreed):
+        agreed.gone += step
+        yield step
+
+
+def _before(connection: Connection, name: bytes, before: StreamId) -> Iterator[int]:
+    command: Command = ("XTRIM", name, "MINID", "~", str(before), "LIMIT", _STEP)
     while True:
         removed = int(ask(connection, *command))
         yield removed
         if not removed:
             break
     # XTRIM with `~` removes only whole nodes. Remove the last entries exactly, which are in the stream's first node.
-    yield int(ask(connection, "XTRIM", stream, kind, "=", value))
+    yield int(ask(connection, "XTRIM", name, "MINID", "=", str(before)))
+
+
+def _first(connection: Connection, agreed: Trim) -> int:
+    """Remove at most `_STEP` of the first entries that are left. Returns their number.
+
+    The entries that others have removed since the trim was shown count, too. The last entries are removed by ID, since
+    entries that are added meanwhile would shift a length.
+    """
+    name = agreed.stream.name
+    now = inventory.parsed(name, ask(connection, "XINFO", "STREAM", name))
+    others = 0
+    if now.removed is not None and agreed.stream.removed is not None:
+        others = max(0, now.removed - agreed.stream.removed - agreed.gone)
+    left = min(agreed.count - agreed.gone - others, now.length)
+    if left > 2 * _STEP:
+        return int(ask(connection, "XTRIM", name, "MAXLEN", "=", now.length - _STEP))
+    if left <= 0:
+        return 0
+    last, _ = entries.forward(connection, name, ZERO, min(left, _STEP))
+    return int(ask(connection, "XTRIM", name, "MINID", "=", str(last.next())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -134,11 +135,12 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
         raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
     # Newer letters are excluded: entries that this run replays may fail again meanwhile.
     upto = inventory.need(run.connection, stream).generated
-    count = 0
+    shown: list[bytes] = []
     with run.out.progress("dead letters") as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):
-            count += len(page)
+            shown += [letter.id for letter in page]
             advance(len(page))
+    count = len(shown)
     if not count:
         run.done("No dead letter matches.", {words[1]: 0})
         return
@@ -148,7 +150,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
         return
     done = left = 0
     with run.out.progress(words[0], count) as advance:
-        for page in dead_letters.find(run.connection, stream, which, upto):
+        for page in dead_letters.find(run.connection, stream, replace(which, ids=tuple(shown)), upto):
             done += act(page)
             left += dead_letters.without_fields(page)
             advance(len(page))
@@ -248,15 +250,12 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     )
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
-    if acked:
-        # Compute the limit again: a group may have been created or moved back during the confirmation.
-        still = trimming.first_needed(run.connection, stream)
-        if still is None:
-            fail("NO_GROUPS", stream=names.shown(stream))
-        limit = ("MINID", str(min(still, needed or still)))
+    before = None if limit[0] == "MAXLEN" else StreamId.parse(str(limit[1]))
+    if acked and before is not None:
+        before = trimming.still_unneeded(run.connection, stream, before)
     removed = 0
     with run.out.progress("removed", count or None) as advance:
-        for step in trimming.trim(run.connection, stream, *limit):
+        for step in trimming.trim(run.connection, trimming.Trim(whole, before, count)):
             removed += step
             advance(step)
     run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})

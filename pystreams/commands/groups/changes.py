@@ -22,12 +22,13 @@ from pystreams.errors import Status
 from pystreams.files import positions as position_files
 from pystreams.output.console import Column
 from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import seeks
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.seeks import Move
 from pystreams.values import names, numbers, positions
 from pystreams.values.globs import is_glob
+from streamclient.errors import PystreamsError
 from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
@@ -72,7 +73,7 @@ def _lag(lag: int | None, *, exact: bool) -> str:
 
 @verb(
     "seek",
-    needs=f"{_READS} +xrevrange +xgroup|setid",
+    needs=f"{_READS} +xrevrange +xgroup|setid {agreed.NEEDS}",
     changes=True,
     examples=(
         "pystreams groups seek orders billing --to start",
@@ -200,22 +201,25 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
                 _lag(lag, exact=exact),
             ]
         )
+    skipped = sum(seeks.skipped(move.group, lag) for move, (lag, _) in zip(moves, after, strict=True))
+    skips = f", which skips {numbers.things(skipped, 'undelivered entry')}" if skipped else ""
     pending = sum(move.group.pending for move in moves)
     if pending:
         run.out.note(f"Entries that stay pending: {pending:,}. See 'pystreams pending ls'.")
     if single:
         stream, group_name, position, lag_then, target, lag_now = rows[0]
         plan = f"move the group {group_name} of {stream} from {position} (lag {lag_then}) to {target} (lag {lag_now})"
+        plan += skips
         document, records = documents[0], ""
     else:
         _preview(run, _MOVES, rows)
         streams = len({move.group.stream.name for move in moves})
-        plan = f"move {numbers.things(len(moves), 'group')} of {numbers.things(streams, 'stream')}"
+        plan = f"move {numbers.things(len(moves), 'group')} of {numbers.things(streams, 'stream')}{skips}"
         document, records = {"groups": documents}, "groups"
     if not run.may(plan, document, records):
         return
     problems = seeks.carry_out(run.connection, moves)
-    if problems and single:
+    if len(problems) == len(moves):
         raise problems[0]
     for problem in problems:
         run.out.warn(str(problem))
@@ -271,7 +275,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
 
 @verb(
     "rm",
-    needs=f"{_READS} +xgroup|destroy",
+    needs=f"{_READS} +xgroup|destroy {agreed.NEEDS}",
     changes=True,
     examples=(
         "pystreams groups rm orders billing audit",
@@ -327,14 +331,22 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
     )
     if not run.may(plan, {"pending": pending, "groups": documents}, "groups"):
         return
-    removed = 0
-    for page in paged_calls.pages(chosen):
-        # A group that is already gone counts as 0.
-        removed += sum(
-            paged_calls.ask_all(run.connection, [("XGROUP", "DESTROY", each.stream.name, each.name) for each in page])
-        )
+    removed = dropped = 0
+    problems: list[PystreamsError] = []
+    for each in chosen:
+        try:
+            dropped += seeks.remove(run.connection, each)
+            removed += 1
+        except PystreamsError as failure:
+            problems.append(failure)
+    if not removed:
+        raise problems[0]
+    for problem in problems:
+        run.out.warn(str(problem))
     run.done(
         f"Removed {numbers.things(removed, 'group')}.",
-        {"removed": removed, "pending": pending, "groups": documents},
+        {"removed": removed, "pending": dropped, "groups": documents},
         "groups",
     )
+    if problems:
+        click.get_current_context().exit(Status.FAILED)

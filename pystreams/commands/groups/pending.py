@@ -21,8 +21,8 @@ from pystreams.commands.verbs import (
 from pystreams.errors import fail
 from pystreams.output.console import Column
 from pystreams.streams import paged_calls
+from pystreams.streams.groups import agreed, pending, seeks
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
@@ -135,15 +135,13 @@ def _change(
         raise click.UsageError("Select entries by ID, --idle, --deliveries or --consumer; or use --all alone.")
     total = pending.total(run.connection, stream, group)
     gone = 0
-    if which.is_all and drops is None:
-        count = total
-    else:
-        with run.out.progress("pending entries", total) as advance:
-            count = 0
-            for page in pending.find(run.connection, stream, group, which):
-                count += len(page)
-                gone += drops(page) if drops is not None else 0
-                advance(len(page))
+    chosen: list[Pending] = []
+    with run.out.progress("pending entries", total) as advance:
+        for page in pending.find(run.connection, stream, group, which):
+            chosen += page
+            gone += drops(page) if drops is not None else 0
+            advance(len(page))
+    count = len(chosen)
     every = numbers.things(total, "pending entry")
     plan = f"{words[0]} {count:,} of {every} of {names.shown(group)} in {names.shown(stream)}"
     if gone:
@@ -154,12 +152,17 @@ def _change(
         return
     if not run.may(plan, {"entries": count, **dropped, "pending": total}):
         return
-    done = gone = 0
+    done = gone = changed = 0
     with run.out.progress(words[0], count) as advance:
-        for page in pending.find(run.connection, stream, group, which):
-            gone += drops(page) if drops is not None else 0
-            done += act(page)
-            advance(len(page))
+        for shown in paged_calls.pages(chosen, 1000):
+            page = pending.unchanged(run.connection, stream, group, shown)
+            changed += len(shown) - len(page)
+            if page:
+                gone += drops(page) if drops is not None else 0
+                done += act(page)
+            advance(len(shown))
+    if changed:
+        run.out.warn(f"Left alone, because they were delivered or acknowledged meanwhile: {changed:,}.")
     left = pending.total(run.connection, stream, group)
     without = f" {gone:,} that no longer exist left the pending list." if gone else ""
     dropped = {} if drops is None else {"dropped": gone}
@@ -261,7 +264,7 @@ def nack(
 
 @verb(
     "rm",
-    needs="+xinfo +xpending +xrange +xgroup|delconsumer +time",
+    needs=f"+xinfo +xpending +xrange +xgroup|delconsumer +time {agreed.NEEDS}",
     changes=True,
     examples=(
         "pystreams consumers rm orders billing --idle 7d",
@@ -308,10 +311,10 @@ def remove(
         f"{numbers.things(entries, 'pending entry')} from {names.shown(group)}"
     )
     if run.may(plan, {"consumers": [names.as_json(each.name) for each in removable], "pending": entries}):
-        for page in paged_calls.pages(removable):
-            paged_calls.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
+        dropped = seeks.remove_consumers(run.connection, stream, group, removable)
         removed = [names.as_json(each.name) for each in removable]
-        run.done(f"Removed {numbers.things(len(removable), 'consumer')}.", {"removed": removed, "pending": entries})
+        done = f"Removed {numbers.things(len(removable), 'consumer')} with {numbers.things(dropped, 'pending entry')}."
+        run.done(done, {"removed": removed, "pending": dropped})
 
 
 VERBS = (

@@ -1,7 +1,8 @@
 """Changes in two steps: the first request returns a plan with a number; a second request with this number makes the
 change.
 
-A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change.
+A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change
+that the plan carries, and raises PLAN_OUTDATED if it no longer fits (`pystreams.streams.groups.agreed`).
 Changes of many entries are made in parts: if `more` in the reply is true, the second request must be repeated.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
@@ -25,10 +26,12 @@ from pystreams.streams.groups import pending, seeks
 from pystreams.streams.groups.pending import Pending
 from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
-from streamwire.stream_id import ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _SECONDS = 3.0  # time limit of one request, after which a long change stops and reports `more`
-_COUNTED = 20_000  # number of entries after which a plan stops counting and says "at least"
+_MOST, _PAGE = 20_000, 1000  # maximum number of entries that a plan carries, and of a page of them
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     #: Values that the change affects: label, value before, value after.
     facts: tuple[tuple[str, str, str], ...] = ()
-    #: Parameters resolved by the plan, so that the confirmed change is the one that was shown.
+    #: What the plan has found: the entries by ID, and facts that must still hold. The confirmed change uses only this.
     fixed: dict[str, Any] = field(default_factory=dict)
 
 
@@ -77,6 +80,8 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
     notes = []
     if group.pending:
         notes.append(f"Pending entries stay pending: {group.pending:,}.")
+    if skipped := seeks.skipped(group, lag):
+        notes.append(f"This skips {numbers.things(skipped, 'undelivered entry')}.")
     notes += [text for text in (move.warning, seeks.consequence(move)) if text]
     return Plan(
         f"Move the group {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
@@ -85,12 +90,12 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
             ("Position", str(group.position), str(move.position)),
             ("Lag", numbers.count(group.lag, exact=group.exact), numbers.count(lag, exact=exact)),
         ),
-        {"to": f"({move.position}"},
+        {"move": move},
     )
 
 
 def _seek(connection: Connection, asked: Asked) -> Done:
-    move = _move(connection, asked)
+    move: seeks.Move = asked.given["move"]
     for problem in seeks.carry_out(connection, [move]):
         raise problem
     return Done(f"Moved the group {names.shown(move.group.name)} to {move.position}.", 1)
@@ -111,11 +116,12 @@ def _plan_create(connection: Connection, asked: Asked) -> Plan:
     return Plan(
         f"Create the group {names.shown(asked.key('group'))} of {names.shown(asked.key('stream'))} at {where}.",
         facts=(("Group", "none", f"at {where}"),),
+        fixed={"after": after},
     )
 
 
 def _create(connection: Connection, asked: Asked) -> Done:
-    seeks.create(connection, asked.key("stream"), asked.key("group"), _at(connection, asked), make=False)
+    seeks.create(connection, asked.key("stream"), asked.key("group"), asked.given["after"], make=False)
     return Done(f"Created the group {names.shown(asked.key('group'))}.", 1)
 
 
@@ -127,12 +133,14 @@ def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
         f"{numbers.things(group.pending, 'pending entry')} and {numbers.things(group.consumer_count, 'consumer')}.",
         ("No entry is removed.", *([note] if seeks.owner(group) is not None else [])),
         (("Group", f"at {group.position}, {group.pending:,} pending", "removed"),),
+        {"shown": group},
     )
 
 
 def _remove_group(connection: Connection, asked: Asked) -> Done:
-    paged_calls.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
-    return Done(f"Removed the group {names.shown(asked.key('group'))}.", 1)
+    dropped = seeks.remove(connection, asked.given["shown"])
+    with_them = f" with {numbers.things(dropped, 'pending entry')}" if dropped else ""
+    return Done(f"Removed the group {names.shown(asked.key('group'))}{with_them}.", 1)
 
 
 def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
@@ -147,13 +155,14 @@ def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
         f"{names.shown(group)}.",
         (lost,) if match.pending else (),
         (("Consumer", f"{match.pending:,} pending", "removed"),),
+        {"shown": match},
     )
 
 
 def _remove_consumer(connection: Connection, asked: Asked) -> Done:
-    consumer = asked.key("consumer")
-    paged_calls.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
-    return Done(f"Removed the consumer {names.shown(consumer)}.", 1)
+    dropped = seeks.remove_consumers(connection, asked.key("stream"), asked.key("group"), [asked.given["shown"]])
+    with_them = f" with {numbers.things(dropped, 'pending entry')}" if dropped else ""
+    return Done(f"Removed the consumer {names.shown(asked.key('consumer'))}{with_them}.", 1)
 
 
 # --- trimming ---------------------------------------------------------------------------------------------------------
@@ -187,12 +196,15 @@ def _plan_trim(connection: Connection, asked: Asked) -> Plan:
         f"{names.shown(found.name)} ({limit[0]} {limit[1]}).",
         tuple(notes),
         (("Length", f"{found.length:,}", numbers.count(found.length - count, exact=exact)),),
+        {"trim": trimming.Trim(found, None if limit[0] == "MAXLEN" else StreamId.parse(str(limit[1])), count)},
     )
 
 
 def _trim(connection: Connection, asked: Asked) -> Done:
-    found, limit, _, _ = _limit(connection, asked)
-    return _in_parts(trimming.trim(connection, found.name, *limit), lambda count: count, "Removed", "entry")
+    agreed: trimming.Trim = asked.given["trim"]
+    if agreed.before is not None and asked.choice("by", ("acked", "maxlen", "older"), "acked") == "acked":
+        agreed.before = trimming.still_unneeded(connection, agreed.stream.name, agreed.before)
+    return _in_parts(trimming.trim(connection, agreed), lambda count: count, "Removed", "entry")
 
 
 # --- pending entries --------------------------------------------------------------------------------------------------
@@ -209,14 +221,27 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
     return Done(f"{past} {numbers.things(done, noun)}.", done)
 
 
-def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
-    """Return a count for a plan, and its prefix: "at least " if there may be more, otherwise empty."""
-    count = 0
+def _first_of(pages: Iterable[Sequence[Row]]) -> tuple[list[Row], bool]:
+    """Return the first items that a plan carries, and whether there are more."""
+    found: list[Row] = []
     for page in pages:
-        count += len(page)
-        if count >= _COUNTED:
-            return count, "at least "
-    return count, ""
+        found += page
+        if len(found) > _MOST:
+            return found[:_MOST], True
+    return found, False
+
+
+def _each(shown: list[Row], act: Callable[[list[Row]], int], past: str, noun: str) -> Done:
+    """Process the items that a plan carries, and remove them from it, until the time limit has passed."""
+    end = time.monotonic() + _SECONDS
+    done = 0
+    while shown:
+        page = shown[:_PAGE]
+        done += act(page)
+        del shown[: len(page)]
+        if shown and time.monotonic() > end:
+            return Done(f"{past} {numbers.things(done, noun)} so far.", done, more=True)
+    return Done(f"{past} {numbers.things(done, noun)}.", done)
 
 
 def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
@@ -226,18 +251,21 @@ def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pendin
     return pending.find(connection, asked.key("stream"), asked.key("group"), which)
 
 
-def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Callable[[Connection, Asked], Plan]:
+def _plan_pending(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
     def plan(connection: Connection, asked: Asked) -> Plan:
         stream, group = asked.key("stream"), asked.key("group")
         total = pending.total(connection, stream, group)
-        meant = _pending_pages(connection, asked)
-        number, at_least = (total, "") if of_pending.which(asked).is_all else _count(meant)
-        count = f"all {total:,}" if of_pending.which(asked).is_all else f"{at_least}{number:,}"
+        shown, more = _first_of(_pending_pages(connection, asked))
+        number = len(shown)
+        every = of_pending.which(asked).is_all and number == total
+        count = f"the first {number:,}" if more else f"all {number:,}" if every else f"{number:,}"
         to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
         of = f"the group {names.shown(group)} of {names.shown(stream)}"
-        left = f"{'at most ' if at_least else ''}{total - number:,}" if word == "Acknowledge" else f"{total:,}"
+        left = f"{total - number:,}" if word == "Acknowledge" else f"{total:,}"
         facts = (("Pending entries", f"{total:,}", left),)
-        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked), facts)
+        notes = (note, *(["The others need another change."] if more else []))
+        sentence = f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}."
+        return Plan(sentence, notes, facts, {"shown": shown})
 
     return plan
 
@@ -246,9 +274,11 @@ def _on_pending(
     past: str, act: Callable[[Connection, Asked, list[Pending]], int]
 ) -> Callable[[Connection, Asked], Done]:
     def done(connection: Connection, asked: Asked) -> Done:
-        return _in_parts(
-            _pending_pages(connection, asked), lambda page: act(connection, asked, page), past, "pending entry"
-        )
+        def unchanged(shown: list[Pending]) -> int:
+            page = pending.unchanged(connection, asked.key("stream"), asked.key("group"), shown)
+            return act(connection, asked, page) if page else 0
+
+        return _each(asked.given["shown"], unchanged, past, "pending entry")
 
     return done
 
@@ -272,52 +302,56 @@ def _nack(connection: Connection, asked: Asked, page: list[Pending]) -> int:
 # --- dead letters -----------------------------------------------------------------------------------------------------
 
 
-def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
-    now = paged_calls.now_ms(connection)
-    which = of_letters.which(asked, now)
+def _letters(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
+    which = of_letters.which(asked, paged_calls.now_ms(connection))
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it must have IDs, a filter, or all")
-    # Later letters are excluded: a replayed entry may fail again and become a new letter meanwhile.
-    upto = asked.id("upto")
     found = inventory.need(connection, asked.key("stream"))
-    return dead_letters.find(connection, found.name, which, upto or found.generated)
+    return dead_letters.find(connection, found.name, which, found.generated)
 
 
 def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
     def plan(connection: Connection, asked: Asked) -> Plan:
-        number, at_least = _count(_letter_pages(connection, asked))
-        count = f"{at_least}{numbers.things(number, 'dead letter')}"
+        ids, more = _first_of([letter.id for letter in page] for page in _letters(connection, asked))
+        count = f"{'the first ' if more else ''}{numbers.things(len(ids), 'dead letter')}"
         to = asked.key_or_none("to")
         where = "" if word == "Remove" else " to the original streams" if to is None else f" to {names.shown(to)}"
         stream = asked.key("stream")
-        found = inventory.need(connection, stream)
-        left = f"{'at most ' if at_least else ''}{found.length - number:,}"
-        facts = (("Length", f"{found.length:,}", left),)
-        fixed = {"upto": str(found.generated)}
-        return Plan(f"{word} {count} of {names.shown(stream)}{where}.", (note,), facts, fixed)
+        length = inventory.need(connection, stream).length
+        facts = (("Length", f"{length:,}", f"{length - len(ids):,}"),)
+        notes = (note, *(["The others need another change."] if more else []))
+        return Plan(f"{word} {count} of {names.shown(stream)}{where}.", notes, facts, {"shown": ids})
 
     return plan
+
+
+def _existing(connection: Connection, asked: Asked, ids: list[bytes]) -> list[Letter]:
+    """Return those of the letters of a plan that still exist."""
+    which = dead_letters.Which(ids=tuple(ids))
+    return [letter for page in dead_letters.find(connection, asked.key("stream"), which, LAST) for letter in page]
 
 
 def _replay(connection: Connection, asked: Asked) -> Done:
     empty = 0
 
-    def act(page: list[Letter]) -> int:
+    def act(ids: list[bytes]) -> int:
         nonlocal empty
+        page = _existing(connection, asked, ids)
         empty += dead_letters.without_fields(page)
         return len(dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False))
 
-    done = _in_parts(_letter_pages(connection, asked), act, "Replayed", "dead letter")
+    done = _each(asked.given["shown"], act, "Replayed", "dead letter")
     if not empty:
         return done
     return replace(done, sentence=f"{done.sentence} {dead_letters.left_alone(empty)}")
 
 
 def _purge(connection: Connection, asked: Asked) -> Done:
-    def act(page: list[Letter]) -> int:
-        return dead_letters.remove(connection, asked.key("stream"), page)
+    def act(ids: list[bytes]) -> int:
+        page = _existing(connection, asked, ids)
+        return dead_letters.remove(connection, asked.key("stream"), page) if page else 0
 
-    return _in_parts(_letter_pages(connection, asked), act, "Removed", "dead letter")
+    return _each(asked.given["shown"], act, "Removed", "dead letter")
 
 
 _STREAM, _GROUP = ("stream",), ("stream", "group")
@@ -331,17 +365,17 @@ CHANGES: dict[str, Change] = {
     "remove-consumer": Change(_plan_remove_consumer, _remove_consumer, (*_GROUP, "consumer")),
     "trim": Change(_plan_trim, _trim, (*_STREAM, "by", "maxlen", "older")),
     "ack": Change(
-        _plan_pending("Acknowledge", lambda _: ("No consumer receives them again.",)),
+        _plan_pending("Acknowledge", "No consumer receives them again."),
         _on_pending("Acknowledged", _ack),
         _WHICH,
     ),
     "claim": Change(
-        _plan_pending("Claim", lambda _: ("The consumer then reads them as its own pending entries.",)),
+        _plan_pending("Claim", "The consumer then reads them as its own pending entries."),
         _on_pending("Claimed", _claim),
         (*_WHICH, "to"),
     ),
     "nack": Change(
-        _plan_pending("Give back", lambda _: ("The next claim by any consumer includes them.",)),
+        _plan_pending("Give back", "The next claim by any consumer includes them."),
         _on_pending("Gave back", _nack),
         _WHICH,
     ),

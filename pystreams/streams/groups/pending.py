@@ -86,6 +86,21 @@ def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> I
         start = str(StreamId.parse(rows[-1][0]).next())
 
 
+def unchanged(connection: Connection, stream: bytes, group: bytes, shown: Sequence[Pending]) -> list[Pending]:
+    """Return those of these entries that still have the same consumer and number of deliveries."""
+    found = {
+        each.id: each
+        for page in find(connection, stream, group, Which(tuple(each.id for each in shown)))
+        for each in page
+    }
+    return [
+        now
+        for each in shown
+        if (now := found.get(each.id)) is not None
+        and (now.consumer, now.deliveries) == (each.consumer, each.deliveries)
+    ]
+
+
 def _selected(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
     selected = [entry for entry in map(parsed, rows) if which.has(entry)]
     if selected:

@@ -1,4 +1,6 @@
-"""Moving a group: the new position, the number of entries before it, and the Spark query that is affected.
+"""Moving and removing groups, and removing consumers.
+
+A move has the new position, the number of entries before it, and the Spark query that is affected.
 
 XGROUP SETID moves only the position: pending entries stay pending, and `>` does not deliver them again. If the command
 includes the number of entries before the position (ENTRIESREAD, Redis 7), the server can still compute the group's lag.
@@ -11,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pystreams.streams import entries, inventory
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.paged_calls import failure, pages
+from pystreams.streams.groups import agreed
+from pystreams.streams.groups.group_states import Consumer, Group
+from pystreams.streams.paged_calls import failure
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
@@ -103,20 +106,40 @@ def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
 
 
 def carry_out(connection: Connection, moves: Sequence[Move]) -> list[PystreamsError]:
-    """Move the groups, in pages. Return an error for each group that could not be moved.
+    """Move the groups that are still at their positions. Return an error for each of the others.
 
     ENTRIESREAD is omitted if `read` is unknown, which includes servers before Redis 7.
     """
     problems: list[PystreamsError] = []
-    for page in pages(moves):
-        commands: list[Command] = []
-        for move in page:
-            command: Command = ("XGROUP", "SETID", move.group.stream.name, move.group.name, str(move.position))
-            commands.append(command if move.read is None else (*command, "ENTRIESREAD", move.read))
-        for command, reply in zip(commands, connection.pipeline(commands), strict=True):
-            if isinstance(reply, ResponseError):
-                problems.append(failure(connection, command, reply))
+    for move in moves:
+        stream = move.group.stream.name
+        command: Command = ("XGROUP", "SETID", stream, move.group.name, str(move.position))
+        if move.read is not None:
+            command = (*command, "ENTRIESREAD", move.read)
+        try:
+            agreed.carry_out(connection, stream, [agreed.of_position(move.group)], [command])
+        except PystreamsError as failure:
+            problems.append(failure)
     return problems
+
+
+def remove(connection: Connection, group: Group) -> int:
+    """Remove a group that has not changed. Return the number of its pending entries. Raises PLAN_OUTDATED."""
+    command: Command = ("XGROUP", "DESTROY", group.stream.name, group.name)
+    (now,), _ = agreed.carry_out(connection, group.stream.name, [agreed.of_group(group)], [command])
+    return 0 if now is None else int(now[1])
+
+
+def remove_consumers(connection: Connection, stream: bytes, group: bytes, consumers: Sequence[Consumer]) -> int:
+    """Remove consumers that have not changed. Return the number of their pending entries. Raises PLAN_OUTDATED."""
+    commands: list[Command] = [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in consumers]
+    _, dropped = agreed.carry_out(connection, stream, [agreed.of_consumers(stream, group, consumers)], commands)
+    return sum(map(int, dropped))
+
+
+def skipped(group: Group, after: int | None) -> int:
+    """Return the number of undelivered entries that a move to the lag `after` skips."""
+    return 0 if group.lag is None or after is None else max(0, group.lag - after)
 
 
 def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:

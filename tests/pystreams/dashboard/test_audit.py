@@ -80,7 +80,7 @@ def test_a_change_that_fails_is_recorded_with_its_error(
         client.xgroup_destroy("orders", "billing")
         dashboard.post("seek", stream="orders", group="billing", to="start", confirm=plan["confirm"])
         (row,) = dashboard.get("audit")["rows"]
-    assert (row["event"], "NO_SUCH_GROUP" in row["result"]) == ("failed", True)
+    assert (row["event"], "PLAN_OUTDATED" in row["result"]) == ("failed", True)
 
 
 def test_a_user_sees_only_changes_of_readable_streams(

@@ -30,17 +30,20 @@ def test_a_dashboard_is_read_only_by_default(started: Started, client: redis.Red
 
 
 def test_a_group_is_moved_to_the_previewed_position(client: redis.Redis, dashboard: Dashboard) -> None:
-    """A confirmed move goes to the position shown in the preview, even if the group has advanced since then."""
+    """A confirmed move goes to the previewed position. If the group has advanced since then, it is refused."""
     _filled(client)
     plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
     assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]
     assert plan["notes"][0] == "Pending entries stay pending: 6."
     client.xreadgroup("g", "alice", {"s": ">"}, count=1)
-    done = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
+    outdated = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
+    assert (outdated.status_code, outdated.json()["error"]["id"]) == (409, "PLAN_OUTDATED")
+    plan = dashboard.post("seek", stream="s", group="g", to="+1").json()
+    done = dashboard.post("seek", stream="s", group="g", to="+1", confirm=plan["confirm"])
     assert done.json()["done"] == "Moved the group g to 8-0."
     (info,) = client.xinfo_groups("s")
     assert info["last-delivered-id"] == b"8-0"
-    again = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
+    again = dashboard.post("seek", stream="s", group="g", to="+1", confirm=plan["confirm"])
     assert (again.status_code, again.json()["error"]["id"]) == (400, "INVALID_VALUE")
     other = dashboard.post("seek", stream="s", group="g", to="start").json()
     wrong = dashboard.post("seek", stream="s", group="g", to="end", confirm=other["confirm"])

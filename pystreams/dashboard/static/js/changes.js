@@ -44,21 +44,28 @@ export async function change(action, given, { title, word, danger = false }) {
       toast(answer.more ? `Stopped after ${count(total)}.` : answer.done);
       element.close();
     } catch (failure) {
-      replace(body, h("p", { class: "error", role: "alert" }, failure.message));
       progress.replaceChildren();
+      if (failure.id === "PLAN_OUTDATED") await prepare("It has changed since the preview, and nothing was changed. This is the new preview:");
+      else refuse(failure);
     }
   }
 
-  try {
-    const plan = await post(`changes/${action}`, given);
-    confirm = plan.confirm;
-    replace(body, h("p", {}, plan.plan), compare(plan.facts),
-      plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : null);
-    go.disabled = false;
-    (danger ? cancel : go).focus();
-  } catch (failure) {
-    replace(body, h("p", { class: "error", role: "alert" }, failure.message));
+  function refuse(failure) { replace(body, h("p", { class: "error", role: "alert" }, failure.message)); }
+
+  async function prepare(reason = null) {
+    try {
+      const plan = await post(`changes/${action}`, given);
+      confirm = plan.confirm;
+      replace(body, reason ? h("p", { class: "error", role: "alert" }, reason) : null, h("p", {}, plan.plan), compare(plan.facts),
+        plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : null);
+      go.disabled = false;
+      (danger ? cancel : go).focus();
+    } catch (failure) {
+      refuse(failure);
+    }
   }
+
+  await prepare();
   return finished;
 }
 
