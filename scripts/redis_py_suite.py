@@ -52,9 +52,11 @@ _IGNORED = (
     *(f"{folder}/test_{name}" for folder in ("tests", "tests/test_asyncio") for name in ("multidb", "observability")),
     *(f"{folder}/test_scenario" for folder in ("tests", "tests/test_asyncio")),
 )
-#: Errors that do not name an omitted command, with their subjects.
-_OTHER_ERRORS = {"the engine does not track keys": "client-side caching"}
-_SUBJECTS = {name: feature.family for feature in UNSUPPORTED for name in feature.commands}
+#: Error of the engine about a command that it leaves out, with the command's family.
+_LEFT_OUT = re.compile(r"this engine stores streams; (.+?) need Redis or Valkey")
+#: Error of redis-py about a command that the server does not list.
+_UNLISTED = re.compile(r"([A-Z]+) command doesn't exist")
+_FAMILIES = {name: feature.family for feature in UNSUPPORTED for name in feature.commands}
 _WORST_LAST = ("passed", "skipped", "failed")
 
 
@@ -166,12 +168,11 @@ def outcomes(junit: str) -> dict[str, Case]:
 
 
 def subject(message: str) -> str:
-    """Return the omitted feature that an error is about, or "" for other errors."""
-    for text, about in _OTHER_ERRORS.items():
-        if text in message:
-            return about
-    found = re.search(r"unknown command '([^']+)'|([A-Z]+) command doesn't exist", message)
-    return _SUBJECTS.get((found[1] or found[2]).lower(), "") if found else ""
+    """Return the family of left-out commands that an error is about, or "" for other errors."""
+    if found := _LEFT_OUT.search(message):
+        return found[1]
+    found = _UNLISTED.search(message)
+    return _FAMILIES.get(found[1].lower(), "") if found else ""
 
 
 def report(engine: Mapping[str, Case], redis: Mapping[str, Case]) -> tuple[list[str], int]:
