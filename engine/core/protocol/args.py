@@ -37,16 +37,6 @@ def parse_timeout(word: bytes, now: int) -> int:
     return timeout
 
 
-def as_number(word: bytes) -> int | None:
-    """Parse an integer as ``parse_int`` does; None if the word is not an integer."""
-    if len(word) > 20:
-        return None
-    try:
-        return parse_int(word)
-    except CommandError:
-        return None
-
-
 def at_most(argv: list[bytes], words: int) -> None:
     """Raise CommandError if ``argv`` has more than ``words`` words, including the names of command and subcommand."""
     if len(argv) > words:

@@ -164,24 +164,12 @@ class Segment:
             return -1
         return index if dead is None or not dead[index] else -1
 
-    def is_dead(self, index: int) -> bool:
-        """Return whether the entry at ``index`` has been deleted."""
-        return self.dead is not None and self.dead[index] == 1
-
     def count(self, low: int, high: int) -> int:
         """Return the number of live entries in [low, high)."""
         low = max(low, self.start)
         if low >= high:
             return 0
         return high - low - (self.dead.count(_DEAD, low, high) if self.dead is not None else 0)
-
-    def first_live(self, index: int) -> int:
-        """Return the index of the first live entry at or after ``index``; ``len(self)`` if not found."""
-        index = max(index, self.start)
-        if self.dead is None:
-            return index
-        found = self.dead.find(_LIVE, index)
-        return found if found >= 0 else len(self)
 
     def last_live(self, end: int | None = None) -> int:
         """Return the index of the last live entry before ``end``; -1 if not found."""
