@@ -313,7 +313,8 @@ def remove(
     if run.may(plan, {"consumers": [names.as_json(each.name) for each in removable], "pending": entries}):
         dropped = seeks.remove_consumers(run.connection, stream, group, removable)
         removed = [names.as_json(each.name) for each in removable]
-        done = f"Removed {numbers.things(len(removable), 'consumer')} with {numbers.things(dropped, 'pending entry')}."
+        with_them = f" with {numbers.things(dropped, 'pending entry')}" if dropped else ""
+        done = f"Removed {numbers.things(len(removable), 'consumer')}{with_them}."
         run.done(done, {"removed": removed, "pending": dropped})
 
 
