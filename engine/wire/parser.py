@@ -86,8 +86,6 @@ class RequestParser:
 
     __slots__ = (
         "_argv",
-        "_held",
-        "_held_at",
         "_left",
         "_missing",
         "_reader",
@@ -105,7 +103,7 @@ class RequestParser:
         self.error: bytes | None = None
         #: Maximum length of a word in bytes (proto-max-bulk-len).
         self.max_bulk = max_bulk
-        #: Whether the client has authenticated. Until then, limits are tight, and one command is parsed at a time.
+        #: Whether the client has authenticated. Until then, limits are tight; use `parse_one`.
         self.trusted = True
         self._reader = _new_reader()
         # State of the incomplete command: its words so far, their total bytes, the number of missing words, the start
@@ -116,9 +114,6 @@ class RequestParser:
         self._tail = bytearray()
         self._word: BytesIO | None = None
         self._missing = 0
-        # For an untrusted client: input after the last returned command, and the position to continue from.
-        self._held = b""
-        self._held_at = 0
         #: Whether the next byte begins a request, so that the caller may parse it differently.
         self.at_boundary = True
 
@@ -134,20 +129,13 @@ class RequestParser:
     def buffered(self) -> int:
         """Number of input bytes that are not returned as a command yet."""
         begun = len(self._tail) if self._word is None else self._word.tell()
-        return self._word_bytes + begun + len(self._held) - self._held_at
+        return self._word_bytes + begun
 
     def parse(self, data: bytes) -> Commands:
-        """Return the commands that ``data`` completes.
-
-        For an untrusted client, at most one is returned; call again with ``b""`` for the next one.
-        """
-        if self._held:
-            data = self._held[self._held_at :] + data
-            self._held = b""
-            self._held_at = 0
+        """Return the commands that ``data`` completes. For a trusted client only."""
         if not data or self.error is not None:
             return []
-        if len(data) < _SMALL and self.trusted and self.at_boundary:
+        if len(data) < _SMALL and self.at_boundary:
             cached = _parsed.get(data)
             if cached is not None:
                 return [cached.copy()]
@@ -170,25 +158,24 @@ class RequestParser:
             data = self._complete(data)
             if self._argv and not self._left:
                 commands.append(self._pop())
-        only_one = not self.trusted
-        if self._left and not only_one:
+        if self._left:
             at = self._scalar(data, at, commands, only_one=True)
-        if not only_one and at < len(data) and data[at] == _STAR and not self._left:
+        if at < len(data) and data[at] == _STAR and not self._left:
             at = self._by_hiredis(data, at, commands)
-        if at < len(data) and not (only_one and commands):
-            at = self._scalar(data, at, commands, only_one)
-        if at < len(data) and self.error is None:
-            self._held, self._held_at = data, at
-        self.at_boundary = not (self._left or self._tail or self._held)
+        if at < len(data):
+            self._scalar(data, at, commands, only_one=False)
+        self.at_boundary = not (self._left or self._tail)
         return commands
 
-    def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command.
+    def parse_one(self, data: bytes) -> tuple[Commands, bytes]:
+        """Parse ``data`` up to the end of its first command, which may have begun in earlier data.
 
-        Return a list with the command, which is empty if ``data`` does not complete it, and the rest of ``data``. Only
-        for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
+        Return a list with the command, which is empty if ``data`` does not complete it, and the rest of ``data``. Sets
+        ``error`` as ``parse`` does.
         """
         commands: Commands = []
+        if self.error is not None:
+            return commands, b""
         if self._tail or self._word is not None:
             data = self._complete(data)
         if self._argv and not self._left:

@@ -160,11 +160,12 @@ def parse(parser: RequestParser, pieces: list[bytes]) -> tuple[list[list[bytes]]
     fed = 0
     for piece in pieces:
         fed += len(piece)
-        found = parser.parse(piece)
-        commands += found
-        while found and not parser.trusted:
-            assert len(found) == 1, "an untrusted client is read one command at a time"
-            found = parser.parse(b"")
+        if parser.trusted:
+            commands += parser.parse(piece)
+        rest = b"" if parser.trusted else piece
+        while rest:
+            found, rest = parser.parse_one(rest)
+            assert len(found) <= 1, "an untrusted client is read one command at a time"
             commands += found
         assert parser.buffered <= fed, "more is stored than was sent"
     return commands, parser.error

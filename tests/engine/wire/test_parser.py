@@ -29,11 +29,12 @@ def parse(pieces: Iterable[bytes], quick: bool = True, trusted: bool = True) -> 
     parser.trusted = trusted
     commands: list[list[bytes]] = []
     for piece in pieces:
-        found = parser.parse(piece)
-        commands += found
-        while found and not trusted:
-            assert len(found) == 1
-            found = parser.parse(b"")
+        if trusted:
+            commands += parser.parse(piece)
+        rest = b"" if trusted else piece
+        while rest:
+            found, rest = parser.parse_one(rest)
+            assert len(found) <= 1
             commands += found
     return commands, parser.error
 
@@ -156,10 +157,10 @@ def test_an_unauthenticated_client_gets_tight_limits_and_one_command_at_a_time()
 def test_a_client_that_becomes_trusted_has_the_rest_of_its_bytes_read_freely() -> None:
     parser = RequestParser()
     parser.trusted = False
-    assert parser.parse(PING + written(*[b"w"] * 100) + PING) == [[b"PING"]]
-    assert not parser.at_boundary
+    found, rest = parser.parse_one(PING + written(*[b"w"] * 100) + PING)
+    assert found == [[b"PING"]]
     parser.trusted = True
-    assert parser.parse(b"") == [[b"w"] * 100, [b"PING"]]
+    assert parser.parse(rest) == [[b"w"] * 100, [b"PING"]]
     assert parser.at_boundary
 
 
@@ -227,7 +228,7 @@ def test_repeated_requests_give_separate_words() -> None:
     untrusted.trusted = False
     long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
     assert first.parse(written(*long)) == first.parse(written(*long)) == [long]
-    assert untrusted.parse(written(*long)) == []
+    assert untrusted.parse_one(written(*long)) == ([], b"")
     assert untrusted.error == protocol.MULTIBULK_LENGTH_NO_AUTH
 
 

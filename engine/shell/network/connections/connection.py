@@ -25,7 +25,7 @@ from typing import Protocol, cast
 from engine.core.clients.session import Buffers, Session
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
-from engine.shell.network.connections.limits import Limits
+from engine.shell.network.connections.limits import BEFORE_LOGIN, Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
 from engine.shell.network.connections.writes import GONE, gathered
 from engine.shell.observation.log_lines import LOG
@@ -41,6 +41,8 @@ _COPY_LIMIT = 64 * 1024
 _SECOND_NAME = 20
 #: Number of bytes to parse per event-loop iteration of a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
+#: Number of bytes before login to parse per event-loop iteration, and at most one command.
+_LOGIN_INPUT = 1024
 #: Number of bytes received at once from which on other clients run before more is read from the client.
 _LARGE_INPUT = 128 * 1024
 #: Number of commands in a row that start no pipeline of XADDs, after which the rest of the input is not searched.
@@ -83,6 +85,7 @@ class Connection(asyncio.Protocol):
         "at",
         "backlog",
         "backlog_size",
+        "before_login",
         "behind",
         "clogged",
         "commands",
@@ -148,6 +151,8 @@ class Connection(asyncio.Protocol):
         self.pieces: Iterator[Out] | None = None
         #: Buffers to be sent after ``pieces``.
         self.behind: Out = []
+        #: Bytes of commands and replies before login.
+        self.before_login = 0
         #: Total bytes received.
         self.received = 0
         #: Total bytes sent, including ``held``.
@@ -227,38 +232,60 @@ class Connection(asyncio.Protocol):
         commands.
         """
         parser, size = self.parser, len(data)
+        if not parser.trusted:
+            self._read_before_login(data)
+            return
         if size > _LONG_INPUT and parser.takes_long(data):
             # The rest is parsed in the next event-loop iteration.
-            self.backlog.appendleft(data[_LONG_INPUT:])
-            self.backlog_size += size - _LONG_INPUT
+            self._put_back(data[_LONG_INPUT:])
             self.read(data[:_LONG_INPUT])
             self._yield_if_running()
             return
-        if parser.trusted and data.find(b"XADD", _SECOND_NAME) > 0:
+        if data.find(b"XADD", _SECOND_NAME) > 0:
             data = self._read_runs(data)
             if not data and parser.at_boundary and parser.error is None:
                 return
             if self.stopped or self.transport.is_closing():
                 if data:
-                    self.backlog.appendleft(data)
-                    self.backlog_size += len(data)
+                    self._put_back(data)
                 return
-        while True:
-            commands = parser.parse(data)
-            if commands:
-                self.runner.run(self, commands)
-                parser.trusted = self.session.authenticated
-            if parser.at_boundary and parser.error is None:
-                return
-            if self.transport.is_closing() or self.stopped:
-                return
-            if parser.error is not None:
-                self.fail(parser.error)
-                return
-            if not commands:
-                break
-            data = b""
+        commands = parser.parse(data)
+        if commands:
+            self.runner.run(self, commands)
+            parser.trusted = self.session.authenticated
+        if parser.at_boundary and parser.error is None:
+            return
+        if self.transport.is_closing() or self.stopped:
+            return
+        if parser.error is not None:
+            self.fail(parser.error)
+            return
         self.check_input()
+
+    def _read_before_login(self, data: bytes) -> None:
+        """Run the first command that ``data`` completes; the rest waits for the next event-loop iteration."""
+        parser, sent = self.parser, self.sent
+        if len(data) > _LOGIN_INPUT:
+            self._put_back(data[_LOGIN_INPUT:])
+            data = data[:_LOGIN_INPUT]
+        commands, rest = parser.parse_one(data)
+        if rest:
+            self._put_back(rest)
+        if commands:
+            self.runner.run(self, commands)
+            parser.trusted = self.session.authenticated
+        self.before_login += len(data) - len(rest) + self.sent - sent
+        self.check_input()
+        if self.transport.is_closing() or self.stopped:
+            return
+        if parser.error is not None:
+            self.fail(parser.error)
+        elif self.backlog:
+            self.yield_to_others()
+
+    def _put_back(self, data: bytes) -> None:
+        self.backlog.appendleft(data)
+        self.backlog_size += len(data)
 
     def _read_runs(self, data: bytes) -> bytes:
         """Run the pipelines of XADDs in ``data``, and the commands before and between them.
@@ -280,22 +307,24 @@ class Connection(asyncio.Protocol):
                     break
                 commands, data = parser.parse(data[:at]), data[at:]
             else:
-                commands, data = parser.finish(data)
+                commands, data = parser.parse_one(data)
             self.runner.run(self, commands)
             if self.stopped or self.transport.is_closing():
                 break
         return data
 
     def check_input(self) -> None:
-        """Disconnect the client if too much of its input is waiting."""
-        waiting = self.backlog_size + self.parser.buffered
+        """Disconnect the client if too much of its input is waiting, or it has sent too much without login."""
         session = self.session
-        if waiting > self.limits.query(session):
-            self.traffic.query_overruns += 1
-            LOG.warning(
-                "client %d (%r) dropped: unprocessed input above client-query-buffer-limit", session.id, session.addr
-            )
-            self.transport.abort()
+        if self.backlog_size + self.parser.buffered > self.limits.query(session):
+            why = "unprocessed input above client-query-buffer-limit"
+        elif self.before_login > BEFORE_LOGIN and not session.authenticated:
+            why = "too many commands without login"
+        else:
+            return
+        self.traffic.query_overruns += 1
+        LOG.warning("client %d (%r) dropped: %s", session.id, session.addr, why)
+        self.transport.abort()
 
     def go_on(self) -> None:
         """Run the waiting input until a command has to wait."""
@@ -315,12 +344,6 @@ class Connection(asyncio.Protocol):
                 if self.backlog and not self.stopped:
                     # One chunk per iteration, as when chunks arrive from the socket.
                     self.yield_to_others()
-            elif not self.parser.at_boundary and not self.parser.error:
-                # Commands that the parser has not returned yet: before login, it returns one per call.
-                before = self.parser.buffered
-                self.read(b"")
-                if self.parser.buffered == before:
-                    break
             else:
                 break
         self.adjust_reading()

@@ -8,10 +8,10 @@ from engine.core.clients.session import Session
 from engine.settings.config import Config
 from engine.settings.special_kinds import OutputLimit
 
-#: Limit of unprocessed input before login, in bytes.
-_BEFORE_LOGIN = 1 << 20
-#: Limit of unread replies before login: 1 KiB.
-_REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
+#: Maximum number of bytes of commands and replies before login. A command of ten words of 16 KiB fits.
+BEFORE_LOGIN = 256 << 10
+#: Limit of unprocessed input before login, in bytes: the commands behind a login.
+_WAITING_BEFORE_LOGIN = 1 << 20
 
 
 class Limits:
@@ -48,7 +48,7 @@ class Limits:
 
     def query(self, session: Session) -> int:
         """Return the maximum number of bytes of unprocessed input."""
-        return self._query if session.authenticated else min(self._query, _BEFORE_LOGIN)
+        return self._query if session.authenticated else min(self._query, _WAITING_BEFORE_LOGIN)
 
     def output(self, session: Session) -> OutputLimit:
         """Return the limit for the bytes of unread replies and messages."""
@@ -56,6 +56,4 @@ class Limits:
             # The limits are at least the size of the backlog: lower limits would only cause full synchronisations.
             hard, soft, seconds = self._output[b"slave"]
             return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
-        if not session.authenticated:
-            return _REPLIES_BEFORE_LOGIN
         return self._output[b"pubsub" if session.subscriptions else b"normal"]

@@ -155,6 +155,36 @@ def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
     assert reader.taken() == b":0\r\n:0\r\n+PONG\r\n"
 
 
+@pytest.mark.parametrize("command", [b"a\r\n", b"\r\n", b"*0\r\n", b"AUTH wrong\r\n", b"HELLO\r\n"])
+def test_a_client_without_login_delays_no_other(command):
+    """Before login, one command runs per iteration, in pieces of a kilobyte, until the client is disconnected."""
+    shell = Shell()
+    shell.runner.core.config.change([(b"requirepass", b"secret")])
+    connection, transport = shell.client()
+    data, work = command * ((1 << 20) // len(command)), 0
+    for at in range(0, len(data), 1 << 18):
+        waiting = connection.backlog_size
+        connection.data_received(data[at : at + (1 << 18)])
+        assert connection.backlog_size >= waiting + (1 << 18) - 1024 or transport.ended
+    while not transport.ended:
+        waiting, replies = connection.backlog_size, transport.written.count(b"\r\n")
+        assert shell.turns.run()
+        assert transport.written.count(b"\r\n") <= replies + 1
+        assert waiting - connection.backlog_size <= 1024
+        work += 1
+    assert transport.ended == "aborted"
+    assert work < 10_000
+
+
+def test_commands_behind_a_login_run(shell):
+    """A login with a long pipeline behind it, all in one packet, is answered in order."""
+    shell.runner.core.config.change([(b"requirepass", b"secret")])
+    connection, transport = shell.client()
+    connection.data_received(b"PING\r\nAUTH secret\r\n" + b"PING\r\n" * 100_000)
+    rest(shell)
+    assert transport.taken() == b"-NOAUTH Authentication required.\r\n+OK\r\n" + b"+PONG\r\n" * 100_000
+
+
 # -- commands that run in steps ---------------------------------------------------------------------------------------
 
 
