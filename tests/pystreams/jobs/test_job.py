@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from ingest import ingest
 from join import join
 from lag import lag
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming import DataStreamWriter
 from redrive import redrive
 from replay import replay
 
@@ -114,6 +116,16 @@ def test_missing_settings_are_errors_before_spark_starts(
     assert "[UNKNOWN_OPTION]" in failure(lag, capsys, "--option", "tls.caFil=x")[1]
     assert "[INVALID_VALUE] --trigger is 'often'" in failure(lag, capsys, "--trigger", "often")[1]
     assert "[INVALID_VALUE] --to is 'file'" in failure(lag, capsys, "--to", "file")[1]
+
+
+def test_a_query_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job with a streaming query and no checkpoint is refused before the query starts."""
+
+    @job("unsafe", examples=())
+    def unsafe(run: Run) -> None:
+        run.follow(cast(DataStreamWriter, None))
+
+    assert failure(unsafe, capsys)[1].startswith("error: [MISSING_CHECKPOINT] The job unsafe has no checkpoint")
 
 
 def test_options_are_split_by_use() -> None:
