@@ -120,15 +120,32 @@ class Pages:
 
     Other clients' commands run between two pages, so the data that ``pages`` reads must not change after the command
     returns. A page has a few thousand elements at most, depending on their cost. An element can be Pages or a
-    ``Several``.
+    ``Several``. ``held``: bytes of entries and values in memory that the reply keeps alive until its last page. It
+    counts as unread output.
     """
 
-    __slots__ = ("kind", "pages", "size")
+    __slots__ = ("held", "kind", "pages", "size")
 
-    def __init__(self, kind: type[list[Any] | bytes], size: int, pages: Iterator[Sequence[Reply]]) -> None:
+    def __init__(
+        self, kind: type[list[Any] | bytes], size: int, pages: Iterator[Sequence[Reply]], held: int = 0
+    ) -> None:
         self.kind = kind
         self.size = size
         self.pages = pages
+        self.held = held
+
+
+def held_by(replies: Iterable[Reply]) -> int:
+    """Return the bytes of entries and values that the replies of a long reply keep alive."""
+    held = 0
+    for reply in replies:
+        if isinstance(reply, bytes):
+            held += len(reply)
+        elif isinstance(reply, Pages):
+            held += reply.held
+        elif isinstance(reply, (Frames, Several)):
+            held += sum(map(len, reply.parts))
+    return held
 
 
 class Steps:
@@ -208,7 +225,7 @@ def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T],
 
 def holding(items: list[Reply]) -> Reply:
     """Return a list, Map or Set as a reply, converted to Pages if one of its elements is Pages."""
-    return Pages(type(items), len(items), iter([items])) if Pages in map(type, items) else items
+    return Pages(type(items), len(items), iter([items]), held_by(items)) if Pages in map(type, items) else items
 
 
 class _Marker:

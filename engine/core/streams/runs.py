@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from engine.core.protocol.replies import Frames, Pages, Several
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.segment import Body, Segment
 
 #: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.snapshots`).
@@ -48,7 +49,12 @@ def reply_of(runs: list[Run]) -> Frames | Pages:
     if count <= _MANY_ENTRIES:
         return frames_of(runs)
     bodies: list[BodyRun] = [(segment.body, first, last) for segment, first, last in runs]
-    return Pages(list, count, _pages(bodies, count))
+    return Pages(list, count, _pages(bodies, count), size_in_memory(body for body, _, _ in bodies))
+
+
+def size_in_memory(bodies: Iterable[Body]) -> int:
+    """Return the total size in bytes of the bodies' entries; a repeated body counts once, one on disk does not."""
+    return sum(body.data_size for body in set(bodies) if type(body) is not Stored)
 
 
 def reply_of_snapshots(snapshots: list[Run], count: int, *, backward: bool) -> Pages:
@@ -56,6 +62,7 @@ def reply_of_snapshots(snapshots: list[Run], count: int, *, backward: bool) -> P
 
     With ``backward``, the reply has the last entries, in reverse order.
     """
+    held = size_in_memory(segment.body for segment, _, _ in snapshots)
     if backward:
         return Pages(
             list,
@@ -68,9 +75,10 @@ def reply_of_snapshots(snapshots: list[Run], count: int, *, backward: bool) -> P
                 ),
                 count,
             ),
+            held,
         )
     runs = ((segment.body, *run) for segment, first, last in snapshots for run in segment.runs(first, last))
-    return Pages(list, count, _pages(runs, count))
+    return Pages(list, count, _pages(runs, count), held)
 
 
 def _pages(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several]]:

@@ -322,7 +322,7 @@ class Runner:
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if pages is not None:
-            connection.pieces = pages_of(pages, session.proto)
+            connection.pieces, connection.pinned = pages_of(pages, session.proto), pages.held
             connection.send_piece()
         if core.telemetry.latency_ms:
             self.watchdog.note_work(began, commands[first:at])
@@ -357,6 +357,8 @@ class Runner:
             self._release_waiting(steps)
             connection.stepping = False
             connection.pieces = pieces
+            if type(reply) is Pages:
+                connection.pinned = reply.held
             if pieces is None and (session.close_after_reply or session.close_requested):
                 connection.close()
             else:

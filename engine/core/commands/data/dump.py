@@ -75,7 +75,8 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
         crc = yield from _check_sum(memoryview(chunk), crc)
         yield
     chunks.append(struct.pack("<Q", crc))
-    return Pages(bytes, sum(map(len, chunks)), _sent(chunks))
+    size = sum(map(len, chunks))
+    return Pages(bytes, size, _sent(chunks), size)
 
 
 def _sent(chunks: list[bytes]) -> Iterator[list[Reply]]:

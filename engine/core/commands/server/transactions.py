@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import transaction_command
-from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several
+from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several, held_by
 from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
@@ -94,7 +94,7 @@ def _each(queued: list[Queued]) -> Iterator[Queued]:
 
 def _in_pages(replies: Array) -> Pages:
     size = sum(reply.count if type(reply) is Several else 1 for reply in replies)
-    return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)))
+    return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)), held_by(replies))
 
 
 @transaction_command("discard", since="2.0.0", complexity="O(N) with N commands queued and keys watched.")

@@ -4,9 +4,12 @@ A connection owns its buffers. It also records why the client's commands do not 
 runs in steps, a pause (such as CLIENT PAUSE), unread replies, or a used-up share of this event-loop iteration. It does
 not depend on what a command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
 
-A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. While the
-client has too many unread bytes, the next piece is not made. The client's next command, and everything else sent to
-the client, waits for the last piece.
+A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. The client's
+next command, and everything else sent to the client, waits for the last piece.
+
+While the client has too many unread bytes, neither the next piece is made nor the next command run, but the client is
+still read. So a client may send any number of commands before it reads a reply: what waits is its input, which is
+usually smaller than the replies. ``client-query-buffer-limit`` limits it.
 
 The module is long because input, output and their pauses share all of their state.
 
@@ -96,6 +99,7 @@ class Connection(asyncio.Protocol):
         "over_soft_since",
         "parser",
         "pieces",
+        "pinned",
         "received",
         "replies",
         "runner",
@@ -149,6 +153,8 @@ class Connection(asyncio.Protocol):
         self.held_size = 0
         #: Remaining pieces of a long reply.
         self.pieces: Iterator[Out] | None = None
+        #: Bytes of entries and values that ``pieces`` keeps alive.
+        self.pinned = 0
         #: Buffers to be sent after ``pieces``.
         self.behind: Out = []
         #: Bytes of commands and replies before login.
@@ -188,7 +194,7 @@ class Connection(asyncio.Protocol):
         self.held = []
         self.pieces = None
         self.behind = []
-        self.backlog_size = self.held_size = self.at = 0
+        self.backlog_size = self.held_size = self.pinned = self.at = 0
 
     def data_received(self, data: bytes) -> None:
         size = len(data)
@@ -211,7 +217,6 @@ class Connection(asyncio.Protocol):
             return
         self.slow = True
         self.check_output()
-        self.adjust_reading()
 
     def resume_writing(self) -> None:
         self.slow = self.clogged = False
@@ -349,13 +354,13 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Pause reading while input cannot be used. Blocked and paused clients are still read, to notice if they
-        disconnect.
+        """Pause reading while the client's commands run. Clients whose next command waits for something else are still
+        read: to notice if they disconnect, and because a client may send all its commands before it reads a reply.
 
         The end of a client's input is noticed only while the client is read. So a client that closes its sending side
         after a command with a long reply still receives the whole reply.
         """
-        wanted = not (self.slow or self.yielding or self.stepping)
+        wanted = not (self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
             self._reading = wanted
             if wanted:
@@ -389,7 +394,7 @@ class Connection(asyncio.Protocol):
             self.send(piece, is_piece=True)
             self.yield_to_others()
             return
-        self.pieces = None
+        self.pieces, self.pinned = None, 0
         behind, self.behind = self.behind, []
         if behind:
             self.send(behind)
@@ -420,6 +425,8 @@ class Connection(asyncio.Protocol):
 
     def give_up(self, size: int) -> None:
         """Disconnect the client, because ``size`` bytes of unread replies are too many."""
+        if self.transport.is_closing():
+            return
         session = self.session
         self.traffic.output_overruns += 1
         LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
@@ -452,7 +459,7 @@ class Connection(asyncio.Protocol):
         """Disconnect the client if its unread replies exceed a limit."""
         session = self.session
         hard, soft, seconds = self.limits.output(session)
-        size = self.transport.get_write_buffer_size()
+        size = self.transport.get_write_buffer_size() + self.pinned
         over = bool(hard) and size >= hard
         if soft and size >= soft:
             now = now_us() // 1000
@@ -466,7 +473,7 @@ class Connection(asyncio.Protocol):
 
     def buffers(self) -> Buffers:
         """Return the sizes of the client's buffers, for CLIENT LIST."""
-        replies = self.transport.get_write_buffer_size() + self.held_size + sum(map(len, self.behind))
+        replies = self.transport.get_write_buffer_size() + self.held_size + self.pinned + sum(map(len, self.behind))
         waiting = self.parser.buffered + self.backlog_size
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 

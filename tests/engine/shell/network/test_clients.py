@@ -278,6 +278,27 @@ def test_a_client_that_does_not_read_is_not_served(engine: Running, client: Conn
             received += len(slow.socket.recv(1 << 20))
 
 
+def test_a_client_may_send_everything_before_it_reads(client: Connection) -> None:
+    """A pipeline whose commands and replies exceed all buffers is answered, even if the client reads nothing before its
+    end.
+    """
+    client.socket.settimeout(DEADLINE)
+    for words in (("ECHO", b"y" * 1000), ("XADD", "s", "*", "f", b"y" * 500)):
+        client.socket.sendall(hiredis.pack_command(words) * 40_000)
+        replies = [client.receive() for _ in range(40_000)]
+        assert all(isinstance(reply, bytes) for reply in replies)
+        assert client.run("XLEN", "s") == (40_000 if words[0] == "XADD" else 0)
+
+
+def test_input_behind_unread_replies_is_limited() -> None:
+    """A client that reads nothing is disconnected when its waiting commands exceed client-query-buffer-limit."""
+    with servers.engine("--client-query-buffer-limit", "2mb") as engine, Connection(engine) as client:
+        client.socket.settimeout(DEADLINE)
+        data = hiredis.pack_command(("ECHO", b"x" * 1000)) * 100_000
+        with pytest.raises(ConnectionError):
+            client.socket.sendall(data)
+
+
 def test_a_subscriber_that_does_not_read_is_disconnected() -> None:
     """client-output-buffer-limit disconnects a subscriber with too many unread messages, and no other client."""
     with servers.engine("--client-output-buffer-limit", "pubsub 2mb 0 0") as engine, Connection(engine) as client:

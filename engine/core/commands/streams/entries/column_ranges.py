@@ -21,7 +21,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
-from engine.core.streams.runs import Run
+from engine.core.streams.runs import Run, size_in_memory
 from engine.core.streams.segment import Body
 from engine.core.streams.stream import Stream
 from engine.text.messages import data, general, streams
@@ -90,7 +90,8 @@ def _blocks(
         if parts is not None:
             stream.want_columns(low, high)
             size = sum(1 for _ in _by_part(*parts))
-            return Pages(list, size, _pages(_by_part(*parts), names))
+            held = size_in_memory(segment.body for segment, _, _ in parts[0])
+            return Pages(list, size, _pages(_by_part(*parts), names), held)
     else:
         count = min(count or ranges.MANY, ranges.MANY)
     return _at_once(stream.runs(low, high), count, most_bytes, names)

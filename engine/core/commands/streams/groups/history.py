@@ -15,10 +15,10 @@ from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
-from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several
+from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several, held_by
 from engine.core.streams.group import Consumer
 from engine.core.streams.pending_block import Block
-from engine.core.streams.runs import BodyRun, Run, id_columns
+from engine.core.streams.runs import BodyRun, Run, id_columns, size_in_memory
 from engine.core.streams.stream import Stream
 
 #: Fewer adjacent records than this number are processed one by one.
@@ -160,7 +160,8 @@ class History:
 
     def _reply(self) -> Reply:
         if self._count > _MANY:
-            return Pages(list, self._count, self._pages())
+            bodies = (run[0] for part in self._given if type(part) is tuple for run in part[1])
+            return Pages(list, self._count, self._pages(), size_in_memory(bodies) + held_by(self._given))
         parts = list(map(_shown, self._given))
         if any(type(part) is list for part in parts):
             return Array(parts)

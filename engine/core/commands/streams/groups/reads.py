@@ -14,7 +14,7 @@ from engine.core.commands.streams.lookups import GroupRef, need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
-from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply, Steps
+from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply, Steps, held_by
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, reply_of
@@ -38,7 +38,7 @@ def _by_key(found: list[tuple[bytes, Reply]]) -> Reply:
     """Build the reply from the results per key."""
     for _, reply in found:
         if type(reply) is Pages:
-            return Pages(ByKey, len(found), iter([found]))
+            return Pages(ByKey, len(found), iter([found]), held_by(reply for _, reply in found))
     return ByKey(found)
 
 

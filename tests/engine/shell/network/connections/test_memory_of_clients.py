@@ -190,3 +190,30 @@ def test_a_client_that_does_not_read_is_disconnected_above_maxmemory_clients() -
         slow.send("GET", "k")
         wait_for(lambda: evicted(control) == 1, "the client that does not read to be cut off")
         assert control.run("PING") == b"PONG"
+
+
+def unread(client: Client) -> int:
+    """Return the largest number of unread bytes of a client."""
+    return max(int(word[5:]) for word in client.run("CLIENT", "LIST").split() if word.startswith(b"omem="))
+
+
+@pytest.mark.parametrize(
+    "words", [("XRANGE", "s", "-", "+"), ("XREAD", "STREAMS", "s", "0"), ("PS.COLUMNS", "s", "-", "+")]
+)
+def test_an_unread_long_reply_counts_with_all_its_entries(words: tuple[str, ...]) -> None:
+    """The rest of a long reply, which keeps a deleted stream in memory, counts as unread output, for both limits."""
+    with servers.engine() as engine, Client(engine) as control:
+        limits = (
+            ("maxmemory-clients", "20mb", b"evicted_clients:1"),
+            ("client-output-buffer-limit", "normal 20mb 0 0", b"client_output_buffer_limit_disconnections:1"),
+        )
+        for name, limit, counted in limits:
+            for _ in range(400):
+                control.run("XADD", "s", "*", *(word for field in range(100) for word in (field, "x" * 1000)))
+            with Client(engine) as slow:
+                slow.send(*words)
+                wait_for(lambda: unread(control) > 30 * MB, "the reply")
+                control.run("DEL", "s")
+                control.run("CONFIG", "SET", name, limit)
+                wait_for(lambda counted=counted: counted in control.run("INFO", "stats"), "the end of the client")
+                control.run("CONFIG", "SET", "maxmemory-clients", "0")
