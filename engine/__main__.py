@@ -11,11 +11,17 @@ from pathlib import Path
 # SIGHUP is ignored until the event loop handles it, because its default action would end the process.
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-from engine.settings.config import Config  # noqa: E402 - the imports take a while
-from engine.settings.kinds import ConfigError  # noqa: E402
-from engine.shell import check  # noqa: E402
-from engine.shell.network.server import Server  # noqa: E402
-from engine.shell.observation.log_lines import LOG, start_logging  # noqa: E402
+try:
+    from engine.settings.config import Config  # the imports take a while
+    from engine.settings.kinds import ConfigError
+    from engine.shell import check
+    from engine.shell.network.server import Server
+    from engine.shell.observation.log_lines import LOG, start_logging
+except ModuleNotFoundError as error:
+    # An importer handles the error itself. A missing module of the engine is a broken installation.
+    if __name__ != "__main__" or (error.name or "").startswith(("engine", "streamwire")):
+        raise
+    sys.exit(f"engine: the package '{error.name}' is not installed. Install it: pip install 'pystreams[engine]'")
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]

@@ -31,6 +31,15 @@ def test_a_signal_stops_the_engine(number: int) -> None:
         assert "Traceback" not in engine.output.read_text()
 
 
+def test_a_missing_package_is_named() -> None:
+    """Without the packages that the engine needs, `python -m engine` prints one line that says how to install them."""
+    words = [sys.executable, "-S", "-m", "engine", "--port", "0"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Install it: pip install 'pystreams[engine]'" in done.stderr
+
+
 def test_a_moved_log_file_is_created_again(tmp_path: Path) -> None:
     """Each time the log file is moved and SIGHUP arrives, lines go to a new file, and clients stay connected."""
     log = tmp_path / "engine.log"

@@ -98,6 +98,16 @@ CHANGES = [
 ]
 
 
+def test_events_of_replaced_values_are_reported_during_an_image():
+    """While an image is built, a replaced value and a changed type are reported, as at any other time."""
+    side = Side()
+    builder, events = side.image_builder(), []
+    side.core.changes.on_event = lambda kind, event, key, db: events.append(event)
+    side.run("SET string-0 x", "SET hash-0 x")
+    builder.cancel()
+    assert [event for event in events if event != b"set"] == [b"overwritten", b"overwritten", b"type_changed"]
+
+
 @pytest.mark.parametrize("steps", [1, 3, 10])
 def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
     """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
