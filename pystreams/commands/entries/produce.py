@@ -94,9 +94,7 @@ def produce(
         raise click.UsageError("--skip requires --file.")
     if rate is not None and not math.isfinite(rate):
         raise click.UsageError("--rate must be a finite number of entries.")
-    if (key_column is None) != (partitions is None):
-        raise click.UsageError("--key-column and --partitions require each other.")
-    target = Target(stream, key_column, partitions, maxlen)
+    target = _target(stream, key_column, partitions, maxlen)
     found: Iterator[list[bytes] | None]
     if fields:
         found = iter([_pairs(fields)])
@@ -125,19 +123,19 @@ def produce(
             added = numbers.things(producer.added, "entry")
             run.out.note(f"Interrupted after {added}.{_sent(producer.unconfirmed)}{again}")
         raise
-    if run.dry_run:
-        run.done(
-            f"Would add {numbers.things(count - skip, 'entry')} to {names.shown(stream)}.",
-            {"dry_run": True, "entries": count - skip},
-        )
-    else:
-        run.done(
-            f"Added {numbers.things(producer.added, 'entry')} to {names.shown(stream)}.", {"added": producer.added}
-        )
+    added = numbers.things(count - skip if run.dry_run else producer.added, "entry")
+    facts = {"dry_run": True, "entries": count - skip} if run.dry_run else {"added": producer.added}
+    run.done(f"{'Would add' if run.dry_run else 'Added'} {added} to {names.shown(stream)}.", facts)
 
 
 def _sent(unconfirmed: int) -> str:
     return f" The server has not confirmed {numbers.things(unconfirmed, 'more entry')}." if unconfirmed else ""
+
+
+def _target(stream: bytes, key_column: bytes | None, partitions: int | None, maxlen: int | None) -> Target:
+    if (key_column is None) != (partitions is None):
+        raise click.UsageError("--key-column and --partitions require each other.")
+    return Target(stream, key_column, partitions, maxlen)
 
 
 def _pairs(fields: tuple[str, ...]) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
@@ -95,6 +95,7 @@ def tail(
     recognises JSON and MessagePack, and with a registry also values that contain a schema ID. Without --from, a
     condition searches each stream backwards until enough entries match.
     """
+    # A single function, because the search, the present entries and the new ones share the number left to show.
     last = _LAST
     if start is None and limit is not None and not follow:
         last, limit = limit, None
@@ -104,11 +105,7 @@ def tail(
     decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
     decoding = None if decoder is None else Decoding(decoder, _fields(decoded))
     members = as_text if decoding is None else decoding.members
-    spans: dict[bytes, tuple[StreamId, StreamId]] = {}
-    for word in streams:
-        name = names.from_shell(word)
-        for each in inventory.scan(run.connection, name) if is_glob(word) else [name]:
-            spans[each] = _span(run, each, position, follow=follow)
+    spans = {name: _span(run, name, position, follow=follow) for name in _matching(run, streams)}
     if not spans:
         run.out.note("No stream matches.")
         return
@@ -168,6 +165,13 @@ def _decoder(run: Run, form: Format, schema: str | None, message: str | None, re
 
     tls = Tls(ca_file=run.wanted.given.get("tls.caFile"))
     return Decoder(form, parsed("--registry", lambda text: Registry.at(text, tls=tls), registry))
+
+
+def _matching(run: Run, streams: tuple[str, ...]) -> Iterator[bytes]:
+    """Yield the names in ``streams``, and the streams that match a glob."""
+    for word in streams:
+        name = names.from_shell(word)
+        yield from inventory.scan(run.connection, name) if is_glob(word) else [name]
 
 
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:

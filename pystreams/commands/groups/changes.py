@@ -59,6 +59,21 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
     return groups_of(run, stream, groups, limit)
 
 
+def _preview_groups(run: Run, groups: list[Group]) -> None:
+    """Show the groups that are to be removed."""
+    columns = [Column("STREAM"), Column("GROUP"), Column("PENDING", right=True), Column("CONSUMERS", right=True)]
+    rows = [
+        [
+            names.shown(each.stream.name),
+            names.shown(each.name),
+            numbers.count(each.pending),
+            numbers.count(each.consumer_count),
+        ]
+        for each in groups
+    ]
+    _preview(run, columns, rows)
+
+
 def _preview(run: Run, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Show the first groups of a change, unless the output is for programs."""
     if not run.out.structured:
@@ -315,17 +330,7 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
         subject = f"the group {names.shown(chosen[0].name)} of {names.shown(chosen[0].stream.name)}"
     else:
         subject = numbers.things(len(chosen), "group")
-        columns = [Column("STREAM"), Column("GROUP"), Column("PENDING", right=True), Column("CONSUMERS", right=True)]
-        rows = [
-            [
-                names.shown(each.stream.name),
-                names.shown(each.name),
-                numbers.count(each.pending),
-                numbers.count(each.consumer_count),
-            ]
-            for each in chosen
-        ]
-        _preview(run, columns, rows)
+        _preview_groups(run, chosen)
     plan = (
         f"remove {subject} with {numbers.things(pending, 'pending entry')} and {numbers.things(consumers, 'consumer')}"
     )

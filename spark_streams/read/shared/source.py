@@ -48,6 +48,8 @@ _LEDGER_MS = 30 * 86_400_000  # time for which a ledger is kept after the stream
 class SharedSource:
     """One query's use of the groups of its streams. Its methods answer Spark's calls in terms of `Offsets`."""
 
+    # A single class, because Spark's calls of one query share what the calls before them have found.
+
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
