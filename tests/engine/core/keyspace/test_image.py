@@ -98,10 +98,12 @@ CHANGES = [
 ]
 
 
-def test_events_of_replaced_values_are_reported_during_an_image():
+def test_events_of_replaced_values_are_reported_during_an_image(monkeypatch):
     """While an image is built, a replaced value and a changed type are reported, as at any other time."""
+    monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     builder, events = side.image_builder(), []
+    assert not builder.step()
     side.core.changes.on_event = lambda kind, event, key, db: events.append(event)
     side.run("SET string-0 x", "SET hash-0 x")
     builder.cancel()
