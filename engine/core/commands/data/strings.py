@@ -6,11 +6,13 @@ at any time gives the same keys.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import xxhash
 
 from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key
+from engine.core.commands.data.many_words import AT_ONCE, MANY, counted
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
@@ -148,11 +150,18 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
     if len(argv) % 2 == 0:
         raise CommandError(general.wrong_arity(argv[0].lower()))
+    if len(argv) > MANY:
+        return counted(ctx, argv, 1, _put_strings, reply=OK)
+    _put_strings(ctx, argv)
+    return OK
+
+
+def _put_strings(ctx: Context, argv: list[bytes]) -> int:
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         _set_string(ctx, key, value)
     if ctx.changes.recording:
         ctx.effect(b"MSET", *argv[1:])
-    return OK
+    return len(argv) // 2
 
 
 @string_command(
@@ -197,8 +206,22 @@ def strlen(ctx: Context, argv: list[bytes]) -> Reply:
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key without a string."""
-    found = map(ctx.db.read, argv[1:])
-    return paged([value if type(value) is bytes else None for value in found])
+    if len(argv) <= MANY:
+        return paged(_strings(ctx, argv[1:]))
+
+    def work() -> Generator[None, None, Reply]:
+        found: list[Reply] = []
+        for at in range(1, len(argv), AT_ONCE):
+            found += _strings(ctx, argv[at : at + AT_ONCE])
+            yield
+        return paged(found)
+
+    return ctx.in_steps(argv, work())
+
+
+def _strings(ctx: Context, keys: list[bytes]) -> list[Reply]:
+    found = map(ctx.db.read, keys)
+    return [value if type(value) is bytes else None for value in found]
 
 
 @string_command("getdel key", "write fast", access="RW access delete", since="6.2.0")

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from engine.core.commands.data import dump, hashes, keys, many_words, scan
+from engine.core.commands.data import dump, hashes, keys, many_words, scan, strings
 from engine.core.formats.rdb import value_writer
 from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes
@@ -167,6 +167,8 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
         "HSET h " + _FIELDS.replace("f", "new-f") + " " + _FIELDS,
         "HMSET h " + _FIELDS.replace("f", "new-f") + " " + _FIELDS,
         f"HDEL h {_FIELDS}",
+        f"MSET {_FIELDS.replace('f', 'new-f')} {_FIELDS}",
+        f"MGET h {_FIELDS}",
     ],
     ids=lambda command: command[:20],
 )
@@ -175,8 +177,10 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
     """Each step is logged on its own; the result equals that of a single run, and other commands follow it."""
     whole, side = Side(), Side()
     expected = whole.run(command)
-    monkeypatch.setattr(hashes, "MANY", 20)
-    monkeypatch.setattr(many_words, "AT_ONCE", 4)
+    for module in (hashes, strings):
+        monkeypatch.setattr(module, "MANY", 20)
+    for module in (many_words, strings):
+        monkeypatch.setattr(module, "AT_ONCE", 4)
     side.core.allow_steps()
     steps = side.run(command)
     assert type(steps) is Steps
