@@ -102,7 +102,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     url = redis_process.url + "/9"
-    verbs = ["--help", "produce s a=1", "ls", "info s", "tail s", "groups create s g --yes", "groups lag s", "report"]
+    verbs = ["--help", "produce s a=1", "ls", "info s", "tail s", "groups create s g --yes", "groups lag s"]
     verbs += [
         "consume s --group g --limit 1",
         "pending ls s g",
