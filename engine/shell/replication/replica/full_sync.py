@@ -25,6 +25,9 @@ class FullSyncOwner(Protocol):
     def data_arrived(self) -> None:
         """Record that all bytes have arrived and are being loaded."""
 
+    def old_data_ends(self) -> None:
+        """Log what is lost: the old data is about to be freed."""
+
     def data_loaded(self) -> None:
         """Put the loaded data in place."""
 
@@ -81,6 +84,7 @@ class FullSync:
             db.clear()
 
     def _start_replacement(self) -> None:
+        self._owner.old_data_ends()
         self._is_replacing = True
         self._core.divided.finish_all()
         self._core.durability.start_replacement()
@@ -134,13 +138,10 @@ class FullSync:
 
 
 def log_discarded_data(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
-    """Log the loss of data in a full synchronisation. ``history``: history of the old data, if any;
+    """Log the loss of the core's data in a full synchronisation. ``history``: history of the old data, if any;
     ``unconfirmed``: number of its last bytes that this server wrote and no replica has acknowledged.
     """
     keys = sum(len(db) for db in core.databases)
-    LOG.info(
-        "full synchronisation: the master sends all data at offset %d of its history %s", full.offset, full.id.decode()
-    )
     if history is None:
         if keys:
             LOG.warning("discarding %d keys that this server had before it followed a master", keys)

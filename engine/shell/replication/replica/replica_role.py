@@ -399,7 +399,11 @@ class ReplicaRole:
 
     def _start_full_sync(self, full: Full) -> None:
         self._machine.fire(LinkEvent.FULL)
-        log_discarded_data(self._core, full, self._history if self._has_history else None, self._unconfirmed)
+        LOG.info(
+            "full synchronisation: the master sends all data at offset %d of its history %s",
+            full.offset,
+            full.id.decode(),
+        )
         try:
             self._sync = FullSync(self._core, self._clock, full, self)
         except TransferError as error:
@@ -409,6 +413,12 @@ class ReplicaRole:
         """Start loading: all bytes have arrived."""
         self._machine.fire(LinkEvent.RECEIVED)
         self._follow_directives()
+
+    def old_data_ends(self) -> None:
+        """Log what is lost with the old data."""
+        assert self._sync is not None
+        history = self._history if self._has_history else None
+        log_discarded_data(self._core, self._sync.full, history, self._unconfirmed)
 
     def data_loaded(self) -> None:
         """Put the loaded data in place, and start applying the stream."""

@@ -132,7 +132,7 @@ def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
 
 @pytest.mark.parametrize("diskless", ["yes", "no"])
 @pytest.mark.parametrize("load", ["disabled", "swapdb", "on-empty-db"])
-def test_a_master_with_unsupported_types_is_refused(master, replica, diskless, load):
+def test_a_master_with_unsupported_types_is_refused(engine, master, replica, diskless, load):
     """A replica reports the number of keys and the first key of each type, keeps its data, and tries again only when
     told.
     """
@@ -145,17 +145,20 @@ def test_a_master_with_unsupported_types_is_refused(master, replica, diskless, l
     master.rpush("more", 1)
     master.execute_command("ZADD", "scores", 1, "a")
     syncs = master.info("stats")["sync_full"]
+    logged = engine.output.stat().st_size
     follow(replica, port_of(master))
     wait_for(lambda: "engine_master_refused" in replication(replica), "the refusal")
     assert "sorted sets: 1 (first: key 'scores' of database 0)" in trouble(replica)
     assert "lists: 2 (first: key '" in trouble(replica)
     assert replication(replica)["master_link_status"] == "down"
     assert replica.keys() == ([] if load == "on-empty-db" else [b"old"])
+    assert b"discarding" not in engine.output.read_bytes()[logged:]
     assert master.info("stats")["sync_full"] == syncs + 1
     master.delete("jobs", "more", "scores")
     follow(replica, port_of(master))
     wait_until_up(replica)
     assert contents(replica) == contents(master)
+    assert (b"discarding 1 keys" in engine.output.read_bytes()[logged:]) is (load != "on-empty-db")
     assert master.info("stats")["sync_full"] == syncs + 2
 
 
