@@ -122,7 +122,7 @@ class DiskDurability:
         config = self.core.config
         wanted = config.flag("appendonly")
         self.keeping.check()
-        if wanted or self.snapshots.points or self.keeping.segments.is_in_use:
+        if wanted or self.snapshots.points or self.keeping.segments.is_in_use or self.originals.skips:
             self._own()
         began = self._clock()
         try:
@@ -155,6 +155,7 @@ class DiskDurability:
 
     def _open_log(self) -> None:
         if self.appendonly.must_be_replaced:
+            self.snapshots.keep_originals()
             self.appendonly.keep_original()
             self.rewrites.write_now()
         elif not self.appendonly.open():

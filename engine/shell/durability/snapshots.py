@@ -146,7 +146,7 @@ class Snapshots:
         keys replace existing keys of the same name.
 
         Expired keys of an RDB file are skipped, unless the file belongs to a replication history: other servers keep
-        them until they receive the deletion.
+        them until they receive the deletion. If keys of unsupported types are left out, the original is kept.
         """
         path = self._newest()
         if path is None:
@@ -164,7 +164,16 @@ class Snapshots:
                 snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
                 self.saved_position = snapshot.position_of(data)
             self._originals.loaded(path, found)
+        if found:
+            self.keep_originals()
         return path
+
+    def keep_originals(self) -> None:
+        """Keep the file of each format, because data next to it or in it was loaded in part: later saves may replace
+        any of them. Raises OSError on failure.
+        """
+        for path in self._paths().values():
+            self._originals.keep(path)
 
     def _newest(self) -> Path | None:
         """Return the file with the later timestamp, None if no file exists. Raises LoadError if a file is damaged."""
@@ -276,7 +285,6 @@ class Snapshots:
             give_back()
             # Keep the segment files of the old and the new file: until the directory is synced, either may be on disk.
             documents.note(path, attempt.named | documents.named_by(path))
-            self._originals.keep(path)
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
             documents.note(path, attempt.named)

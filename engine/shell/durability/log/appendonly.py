@@ -88,6 +88,8 @@ class AppendOnly:
         self._older_size = 0
         #: Position of the loaded data in a replication history, from the last line of the log.
         self.position: Position | None = None
+        #: Whether the loaded files have keys that were left out, so that the log must not be continued.
+        self.must_be_replaced = False
 
     def facts(self) -> dict[str, Any]:
         """Return INFO's facts about the files. Sizes are in bytes."""
@@ -224,6 +226,7 @@ class AppendOnly:
             self._originals.loaded(self.directory, found)
         except ForeignError as error:
             raise LoadError(self.directory, None, error.reason) from None
+        self.must_be_replaced = bool(found)
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 
@@ -285,16 +288,10 @@ class AppendOnly:
         self.base_size = self._size_of(self.manifest.base)
         return True
 
-    @property
-    def must_be_replaced(self) -> bool:
-        """Whether the files have keys that were left out, so that the log must not be continued."""
-        return self._originals.must_keep(self.directory)
-
     def keep_original(self) -> None:
-        """Keep the files before they are replaced, if keys were left out. Raises OSError on failure."""
-        if self.must_be_replaced:
-            names = [entry.name for entry in self.manifest.files]
-            self._originals.keep_log(self.directory, [*names, self._manifest_path.name])
+        """Keep the files before they are replaced. Raises OSError on failure."""
+        names = [entry.name for entry in self.manifest.files]
+        self._originals.keep_log(self.directory, [*names, self._manifest_path.name])
 
     def make_directory(self) -> None:
         """Make the directory of the files if it does not exist."""

@@ -55,6 +55,11 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+def kept(directory: Path) -> dict[str, bytes]:
+    """Return the originals in a directory and their content."""
+    return {name: data for name, data in files(directory).items() if name.startswith("original-")}
+
+
 def loaded(directory: Path, *lines: str) -> Engine:
     """Return an engine that has loaded a log of these commands in part."""
     log_of(directory, *lines)
@@ -82,14 +87,14 @@ def test_a_refused_log_of_redis_6_is_not_moved(tmp_path):
 
 
 @pytest.mark.parametrize("save_format", ["rdb", "psb"])
-def test_a_snapshot_is_kept_before_the_first_write(tmp_path, save_format):
-    """The first save keeps the original under another name; later saves keep nothing."""
+def test_a_snapshot_is_kept_when_it_is_loaded(tmp_path, save_format):
+    """The start keeps the original under another name; saves keep nothing."""
     path = tmp_path / ("dump.rdb" if save_format == "rdb" else "dump.psb")
     path.write_bytes(FILE)
     engine = Engine(tmp_path, **RDB, **SKIP, save_format=save_format)
     assert (engine.run("GET text"), engine.run("DBSIZE")) == (b"v", 1)
     assert engine.info()["engine_loading_left_out"] == 3
-    assert files(tmp_path) == {path.name: FILE}
+    assert files(tmp_path) == {path.name: FILE, f"original-1-{path.name}": FILE}
     for number in range(3):
         engine.run(f"SET text {number}")
         engine.run("SAVE")
@@ -112,18 +117,90 @@ def test_another_original_gets_another_name(tmp_path):
     assert (tmp_path / "original-1-dump.rdb").read_bytes() == FILE
 
 
+@pytest.mark.parametrize("again", [{}, SKIP])
+def test_an_original_outlives_a_crash_before_the_first_save(tmp_path, again):
+    """After a start with a log and a crash, a save replaces the snapshot, of which the original was kept once."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    Engine(tmp_path, **SKIP).die()
+    engine = Engine(tmp_path, **again)
+    engine.run("SAVE")
+    assert (tmp_path / "dump.rdb").read_bytes() != FILE
+    assert kept(tmp_path) == {"original-1-dump.rdb": FILE}
+
+
+def test_an_original_outlives_a_start_without_save_points(tmp_path):
+    """An engine without save points keeps the original, which the last save of a later engine replaces."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    engine = Engine(tmp_path, **SKIP, save="")
+    engine.close()
+    engine.die()
+    engine = Engine(tmp_path)
+    engine.run("SET text w")
+    engine.run("SAVE")
+    assert (tmp_path / "dump.rdb").read_bytes() != FILE
+    assert kept(tmp_path) == {"original-1-dump.rdb": FILE}
+
+
+def test_an_original_outlives_a_change_of_the_format(tmp_path):
+    """An original that a snapshot of the other format did not replace is kept when a later save replaces it."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    engine = Engine(tmp_path, **RDB, **SKIP, save_format="psb")
+    engine.run("SET text w")
+    engine.run("SAVE")
+    engine.die()
+    engine = Engine(tmp_path, **RDB)
+    assert engine.run("GET text") == b"w"
+    engine.run("SAVE")
+    assert (tmp_path / "dump.rdb").read_bytes() != FILE
+    assert kept(tmp_path) == {"original-1-dump.rdb": FILE}
+
+
+def test_all_files_next_to_an_original_are_kept(tmp_path):
+    """A snapshot next to a log that is loaded in part is kept, too, although it is not loaded."""
+    before = log_of(tmp_path, "SET text v", "RPUSH jobs a")
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    engine = Engine(tmp_path, **SKIP)
+    engine.run("SAVE")
+    engine.die()
+    engine = Engine(tmp_path, **SKIP)
+    engine.run("SAVE")
+    logs = {f"original-1-appendonlydir/{name}": data for name, data in before.items()}
+    assert kept(tmp_path) == {"original-1-dump.rdb": FILE, **logs}
+
+
+def test_restarts_keep_one_copy(tmp_path):
+    """A snapshot that is loaded in part at each start is kept once, also if an older original was moved away."""
+    (tmp_path / "original-1-dump.rdb").write_bytes(b"another")
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    for _ in range(2):
+        Engine(tmp_path, **RDB, **SKIP).die()
+        assert (tmp_path / "original-2-dump.rdb").samefile(tmp_path / "dump.rdb")
+    (tmp_path / "original-1-dump.rdb").unlink()
+    Engine(tmp_path, **RDB, **SKIP).die()
+    assert kept(tmp_path) == {"original-2-dump.rdb": FILE}
+
+
+def test_a_save_works_after_the_original_was_moved_away(tmp_path):
+    """Saves do not need the file that was loaded."""
+    (tmp_path / "dump.rdb").write_bytes(FILE)
+    engine = Engine(tmp_path, **RDB, **SKIP)
+    (tmp_path / "dump.rdb").unlink()
+    engine.run("SAVE")
+    engine.die()
+    assert Engine(tmp_path, **RDB).run("GET text") == b"v"
+
+
 def test_a_crash_while_saving_loses_no_key(tmp_path):
-    """After a crash or power failure at any step of the first save, the original has one of its two names."""
+    """After a crash or power failure at any step of the start and the first save, the original has one of its names."""
     for power_fails in (False, True):
         for at in range(100):
             directory = tmp_path / f"{at}-{power_fails}"
             directory.mkdir()
             (directory / "dump.rdb").write_bytes(FILE)
             disk = Disk()
-            engine = Engine(directory, disk, **RDB, **SKIP)
             disk.crash_at = at
             with suppress(Crash):
-                engine.run("SAVE")
+                Engine(directory, disk, **RDB, **SKIP).run("SAVE")
             crashed = disk.crashed
             if power_fails:
                 disk.lose()
@@ -169,16 +246,16 @@ def test_a_crash_while_a_log_is_replaced_loses_no_key(tmp_path):
         assert at > 5
 
 
-def test_a_disk_without_room_stops_the_save(tmp_path):
-    """If the original cannot be kept, the save fails, and the file stays as it is until the disk has room."""
+def test_a_disk_without_room_stops_the_start(tmp_path):
+    """If the original cannot be kept, the start fails, and the file stays as it is until the disk has room."""
     (tmp_path / "dump.rdb").write_bytes(FILE)
     disk = Disk()
-    engine = Engine(tmp_path, disk, **RDB, **SKIP)
     disk.fail("link", errno.ENOSPC)
-    assert "No space left" in engine.run("SAVE")
+    with pytest.raises(ConfigError, match="No space left"):
+        Engine(tmp_path, disk, **RDB, **SKIP)
     assert files(tmp_path) == {"dump.rdb": FILE}
     disk.heal()
-    engine.run("SAVE")
+    Engine(tmp_path, disk, **RDB, **SKIP).run("SAVE")
     assert (tmp_path / "original-1-dump.rdb").read_bytes() == FILE
 
 
