@@ -119,6 +119,7 @@ def test_getuser_groups_the_rules_by_kind(acl: Server) -> None:
         (["+@foo"], f"ERR Error in ACL SETUSER modifier '+@foo': {UNKNOWN}"),
         (["+config|foo"], f"ERR Error in ACL SETUSER modifier '+config|foo': {UNKNOWN}"),
         (["-get|x"], f"ERR Error in ACL SETUSER modifier '-get|x': {UNKNOWN}"),
+        (["-debug|sleep"], f"ERR Error in ACL SETUSER modifier '-debug|sleep': {UNKNOWN}"),
         (["(+foo)"], f"ERR Error in ACL SETUSER modifier '(+foo)': {UNKNOWN}"),
         (["(+get", "~a"], "ERR Unmatched parenthesis in acl selector starting at '(+get'."),
         (["((+get)", "~a", ")"], "ERR Error in ACL SETUSER modifier '((+get)': Syntax error"),
@@ -207,7 +208,8 @@ def test_replies(acl: Server, command: Any, reply: Any) -> None:
 def test_categories_and_passwords(acl: Server) -> None:
     """CAT lists the categories and a category's commands; GENPASS gives hexadecimal digits, four bits each."""
     assert acl.run("ACL CAT")[:3] == [b"keyspace", b"read", b"write"]
-    assert sorted(acl.run("ACL CAT TRANSACTION")) == [b"discard", b"exec", b"multi", b"unwatch", b"watch"]
+    of_redis = {name for name in acl.run("ACL CAT TRANSACTION") if not name.startswith(b"ps.")}
+    assert of_redis == {b"discard", b"exec", b"multi", b"unwatch", b"watch"}
     assert re.fullmatch(rb"[0-9a-f]{64}", acl.run("ACL GENPASS"))
     assert re.fullmatch(rb"[0-9a-f]{2}", acl.run("ACL GENPASS 5"))
 

@@ -10,6 +10,7 @@ from engine.core import commands as _commands  # noqa: F401 - fills the command 
 from engine.core.clients.acl.selector import CATEGORIES, in_category
 from engine.core.table.registry import all_commands
 from tests.harness.clients import SocketClient
+from tests.harness.core import CoreServer
 from tests.servers import Running
 
 pytestmark = pytest.mark.redis
@@ -54,6 +55,16 @@ def test_categories_are_those_of_redis(real: dict[str, Any]) -> None:
     for name, members in real["categories"].items():
         found = {command.full_name.decode() for command in in_category(name)} & set(real)
         assert found - set(NEWER) == (members & names) - set(NEWER), name
+
+
+@pytest.mark.parametrize("sign", "+-")
+def test_rules_may_name_every_command_of_redis(real: dict[str, Any], sign: str) -> None:
+    """Rules about all commands and subcommands of Redis are accepted, also about those that the engine lacks."""
+    server = CoreServer(2)
+    names = sorted(set(real) - {"categories"})
+    assert {"object|freq", "script|load", "memory|doctor", "client|tracking"} < set(names)
+    refused = {name: reply for name in names if (reply := server.run(f"ACL SETUSER u {sign}{name}")) != b"OK"}
+    assert not refused
 
 
 def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:

@@ -9,23 +9,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.core.table import unsupported
 from engine.core.table.registry import Command, all_commands, find
+from engine.core.table.unsupported import family_of
 from engine.text.globs import matches
 from engine.text.messages import acl
 
-#: Names of Redis commands and subcommands that are not in the command table. Rules may contain them, without effect, so
-#: that users and files written for Redis can be loaded.
-_FOREIGN = unsupported.NAMES | frozenset(
+#: The subcommands of CLUSTER in Redis. CLUSTER has no subcommands here, because it is always refused.
+_OF_CLUSTER = frozenset(
     b"""
     cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot
     cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot
     cluster|help cluster|info cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes
     cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot
-    cluster|shards cluster|slaves cluster|slot-stats cluster|slots debug|digest debug|jmap debug|object
-    debug|quicklist-packed-threshold debug|segfault debug|set-active-expire debug|sleep
-    function|delete function|dump function|flush function|help function|kill function|list function|load
-    function|restore function|stats script|debug script|exists script|flush script|help script|kill script|load
+    cluster|shards cluster|slaves cluster|slot-stats cluster|slots
     """.split()
 )
 #: All categories, in the order of ACL CAT.
@@ -207,8 +203,8 @@ class Selector:
     def _apply_command(self, rule: bytes) -> None:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
-        if found is None and name.lower() in _FOREIGN:
-            # The table lacks this Redis command. The rule is accepted without effect, so that files for Redis load.
+        if found is None and _is_foreign(name):
+            # The rule is accepted without effect, so that users and files written for Redis can be loaded.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)
@@ -221,7 +217,7 @@ class Selector:
         """Apply a rule such as ``+select|0``, which allows a command with this first argument."""
         command, bar, word = name.rpartition(b"|")
         found = find(command)
-        if not allowed or not bar or (found is None and command.lower() not in _FOREIGN):
+        if not allowed or not bar or (found is None and not _is_foreign(command)):
             raise RuleError(acl.UNKNOWN, unknown=True)
         if b"|" in command:
             raise RuleError(acl.FIRST_WORD_OF_SUBCOMMAND)
@@ -322,6 +318,17 @@ class Selector:
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)
+
+
+def _is_foreign(name: bytes) -> bool:
+    """Return whether a rule may name this command of Redis or subcommand, although the command table lacks it.
+
+    The table of unsupported commands has a container without its subcommands, so any subcommand is accepted.
+    """
+    container, bar, word = name.partition(b"|")
+    if name.lower() in _OF_CLUSTER or family_of(name) is not None:
+        return True
+    return bool(bar and word) and b"|" not in word and family_of(container) is not None
 
 
 def _key_access(rule: bytes) -> tuple[int, bytes]:
