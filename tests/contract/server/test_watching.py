@@ -245,6 +245,14 @@ def test_subcommands_of_debug(debugged: Server) -> None:
         server.expect_error(wrong, text)
 
 
+def test_debug_has_a_help(debugged: Server) -> None:
+    """DEBUG HELP describes the subcommands in the form of other containers."""
+    lines = [line.decode() for line in debugged.run("DEBUG HELP")]
+    assert lines[0] == "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    assert lines[-2] == "HELP"
+    assert {line.partition(" ")[0] for line in lines} >= {"SLEEP", "SET-ACTIVE-EXPIRE", "POPULATE", "RELOAD", "LOADAOF"}
+
+
 def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
     """After DEBUG SET-ACTIVE-EXPIRE 0 expired keys stay until they are accessed."""
     server = debugged

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.commands.families import server_command
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.replies import OK, CommandError, Reply, Simple
+from engine.core.table.declare import summary_of
 from engine.core.table.registry import Handler
 from engine.text.messages import general, persistence, server
 
@@ -25,8 +26,9 @@ _MOST_SECONDS = 1 << 31
 
 
 class _Sub(NamedTuple):
-    """A subcommand: its handler, and the minimum and maximum number of its arguments."""
+    """A subcommand: its syntax, its handler, and the minimum and maximum number of its arguments."""
 
+    syntax: str
     handler: Handler
     low: int
     high: int
@@ -35,11 +37,11 @@ class _Sub(NamedTuple):
 _TABLE: dict[str, _Sub] = {}
 
 
-def _sub(name: str, low: int, high: int) -> Callable[[Handler], Handler]:
-    """Declare a subcommand that accepts ``low`` to ``high`` arguments."""
+def _sub(syntax: str, low: int, high: int) -> Callable[[Handler], Handler]:
+    """Declare a subcommand that accepts ``low`` to ``high`` arguments. ``syntax`` starts with its name."""
 
     def declare(handler: Handler) -> Handler:
-        _TABLE[name] = _Sub(handler, low, high)
+        _TABLE[syntax.partition(" ")[0]] = _Sub(syntax, handler, low, high)
         return handler
 
     return declare
@@ -60,7 +62,14 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
     return sub.handler(ctx, argv)
 
 
-@_sub("SLEEP", 1, 1)
+@_sub("HELP", 0, 0)
+def _help(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a description of the subcommands."""
+    rows = [(sub.syntax, summary_of(sub.handler)) for name, sub in sorted(_TABLE.items()) if name != "HELP"]
+    return [Simple(line) for line in general.help_lines("DEBUG", rows)]
+
+
+@_sub("SLEEP <seconds>", 1, 1)
 def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
     """Blocks the server for a number of seconds."""
     try:
@@ -72,7 +81,7 @@ def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("SET-ACTIVE-EXPIRE", 1, 1)
+@_sub("SET-ACTIVE-EXPIRE <0|1>", 1, 1)
 def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets whether keys expire without being accessed."""
     changes = ctx.changes
@@ -82,7 +91,7 @@ def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("POPULATE", 1, 3)
+@_sub("POPULATE <count> [<prefix> [<size>]]", 1, 3)
 def _populate(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates string keys named `prefix:0`, `prefix:1` and so on; existing keys stay unchanged."""
     prefix = argv[3] if len(argv) > 3 else b"key"
@@ -97,7 +106,7 @@ def _populate(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("RELOAD", 0, _MANY)
+@_sub("RELOAD [NOSAVE] [NOFLUSH] [MERGE]", 0, _MANY)
 def _reload(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot (not with NOSAVE), deletes all data (not with NOFLUSH), and loads the snapshot."""
     words = {word.upper() for word in argv[2:]}
