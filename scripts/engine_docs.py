@@ -89,13 +89,16 @@ def _directive(directive: Directive) -> str:
 def directives() -> str:
     """Return the directives, and the names of directives that the engine ignores."""
     rows = "".join(map(_directive, DIRECTIVES.values()))
-    names = textwrap.fill(" ".join(sorted(IGNORED)), 110, break_long_words=False, break_on_hyphens=False)
+    names = textwrap.fill(
+        " ".join(sorted(IGNORED - {"cluster-enabled"})), 110, break_long_words=False, break_on_hyphens=False
+    )
     return (
         "\n## In force\n\nThe columns are name (alias), default and allowed values. Directives with the default `yes`"
         " or `no` and no allowed values accept only\nthese two. `CONFIG SET` refuses directives with `*`, and needs"
         f" `enable-protected-configs` for directives with `+`.\n\n```text\n{rows}```\n"
         "\n## Ignored\n\nThese directives of Redis and Valkey have no effect here. A file or a flag may contain them;"
-        f" a line in the log names them.\n\n```text\n{names}\n```\n\n"
+        " a line in the log names them.\n`cluster-enabled` may only be `no`: one engine is one shard.\n\n"
+        f"```text\n{names}\n```\n\n"
     )
 
 

@@ -64,9 +64,13 @@ UNSUPPORTED = (
         "keys that expire",
     ),
     Unsupported(
-        "the other string commands",
-        _names("delex digest getrange incrbyfloat increx lcs msetex msetnx psetex setex setrange substr"),
+        "SETEX and PSETEX (unlike SET with EX or PX)",
+        _names("psetex setex"),
         "`SET` has all its options, such as `EX`, `NX` and `IFEQ`",
+    ),
+    Unsupported(
+        "other string commands",
+        _names("delex digest getrange incrbyfloat increx lcs msetex msetnx setrange substr"),
     ),
     Unsupported("bit commands", _names("bitcount bitfield bitfield_ro bitop bitpos getbit setbit")),
     Unsupported(
@@ -100,7 +104,7 @@ UNSUPPORTED = (
     ),
     Unsupported("transfers of keys between servers", _names("migrate"), "DUMP and RESTORE, or replication"),
     Unsupported(
-        "client-side caching",
+        "client-side caches",
         _names("client|tracking client|trackinginfo client|caching client|getredir"),
         "keyspace events (`notify-keyspace-events`)",
     ),
@@ -126,12 +130,11 @@ UNSUPPORTED = (
     Unsupported("searches for hot keys", _names("hotkeys"), "`MONITOR` and `SLOWLOG` name the keys of commands"),
 )
 _FAMILIES = {name: entry.family for entry in UNSUPPORTED for name in entry.commands}
-#: The names of all commands that are left out.
-NAMES = frozenset(name.encode() for name in _FAMILIES)
 
 
 def family_of(name: bytes) -> bytes | None:
     """Return the family of a command that is left out, given its name in any case; None for other commands."""
     word = name.decode("latin-1").lower()
-    found = _FAMILIES.get(word) or _FAMILIES.get(word.partition(".")[0] + ".")
+    prefix, dot, _ = word.partition(".")
+    found = _FAMILIES.get(word) or _FAMILIES.get(prefix + dot)
     return found.encode() if found is not None else None

@@ -18,7 +18,15 @@ _IN_PLACE = frozenset(b"append decr decrby incr incrby hset hsetnx hmset hdel hi
 #: Commands that concern a key with a value of any type, and change nothing that the engine stores.
 _OF_ANY_TYPE = frozenset((b"expire", b"expireat", b"pexpire", b"pexpireat", b"persist", b"touch"))
 #: Families whose values are strings or hashes, so that the commands of `_IN_PLACE` may change them.
-_LIKE_OURS = frozenset((FIELD_EXPIRY, "the other string commands", "bit commands", "HyperLogLogs"))
+_LIKE_OURS = frozenset(
+    (
+        FIELD_EXPIRY,
+        "SETEX and PSETEX (unlike SET with EX or PX)",
+        "other string commands",
+        "bit commands",
+        "HyperLogLogs",
+    )
+)
 #: Commands with two keys, of which the second receives the value or element.
 _TWO_KEYS = frozenset((b"rpoplpush", b"brpoplpush", b"lmove", b"blmove", b"smove"))
 _MOVES = frozenset((b"rename", b"renamenx", b"copy", b"move"))
