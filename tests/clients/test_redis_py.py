@@ -39,7 +39,7 @@ SCENES: dict[str, list[Call]] = {
         call("xadd", "missing", {"f": "v"}, nomkstream=True),
         call("xadd", "s", {"f": "v"}, id="3-1", maxlen=2, approximate=False),
         call("xadd", "s", {"f": "v"}, id="4-1", minid="3-0", approximate=False),
-        call("xadd", "s", {"f": "v"}, id="5-1", maxlen=1, approximate=True, limit=10),
+        call("xadd", "s", {"f": "v"}, id="5-1", maxlen=5, approximate=True, limit=10),
         call("xlen", "s"),
         call("xrange", "s"),
     ],
