@@ -159,4 +159,4 @@ def test_a_master_s_duplicate_adds_nothing():
         words = b"XADD s %b * f v" % option
         replica = Replica()
         replica.take(command(b"XADD", b"s", b"1-1", b"f", b"v") + command(*words.split()))
-        assert replica.core.databases[0].peek(b"s").length == 1
+        assert replica.core.databases[0].get(b"s").length == 1
