@@ -135,7 +135,7 @@ def test_blocked_clients_are_disconnected_when_the_role_changes(family):
     first, second, _ = family
     with redis_py.Redis(port=port_of(first), socket_timeout=20) as waiting:
         connection = waiting.connection_pool.get_connection()
-        connection.send_command("BLPOP", "nothing", 0)
+        connection.send_command("XREAD", "BLOCK", 0, "STREAMS", "nothing", "$")
         wait_for(lambda: first.info("clients")["blocked_clients"], "the client to wait")
         follow(first, port_of(second))
         with pytest.raises(redis_py.ResponseError, match="UNBLOCKED force unblock"):
