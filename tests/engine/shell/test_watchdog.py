@@ -28,7 +28,6 @@ def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
         assert [client.receive() for _ in range(4)] == [b"OK"] * 3 + [None]
         wait_for(lambda: b"command" in events(client), "an event of LATENCY")
         assert 300 <= events(client)[b"command"] < 10_000
-        assert b"3 * debug, get" in client.run("LATENCY", "DOCTOR")
         output = engine.output.read_text()
         assert "an iteration of the event loop took" in output
         assert "3 * debug, get" in output
@@ -36,7 +35,7 @@ def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
 
 
 def test_a_long_command_is_named() -> None:
-    """If one command makes an iteration long, DOCTOR and the log name it, and no other command of the pipeline."""
+    """If one command makes an iteration long, the log names it, and no other command of the pipeline."""
     with (
         servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
         Connection(engine) as client,
@@ -44,5 +43,4 @@ def test_a_long_command_is_named() -> None:
         client.socket.sendall(b"PING\r\nDEBUG SLEEP 0.4\r\nPING\r\n")
         assert [client.receive() for _ in range(3)] == [b"PONG", b"OK", b"PONG"]
         assert events(client)[b"command"] >= 400
-        assert b"(debug)" in client.run("LATENCY", "DOCTOR")
         assert "ms: debug\n" in engine.output.read_text()
