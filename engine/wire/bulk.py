@@ -13,7 +13,7 @@ Compiling an expression takes as long as parsing some hundred commands, so expre
 that send that many commands.
 
 Without runs, pipelines of 100 XADDs have a sixth of their speed, and those of 1,000 a tenth (``python -m benchmarks``).
-A recognition that learns no forms, but compares each word with its header, has three quarters and less than half.
+Without learned forms, if each word is compared with its header, they have three quarters, and less than half.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     #: Values that the change affects: label, value before, value after.
     facts: tuple[tuple[str, str, str], ...] = ()
-    #: What the plan has found: the entries by ID, and facts that must still hold. The confirmed change uses only this.
+    #: Entries of the plan by ID, and facts that must still hold. The confirmed change uses only these.
     fixed: dict[str, Any] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ Meanwhile = Callable[[redis.Redis], Any]
 
 
 def _fill(client: redis.Redis) -> None:
-    """Write a stream of twenty entries, of which the group has delivered ten to one consumer."""
+    """Write a stream of twenty entries. The group has delivered ten of them to one consumer."""
     for number in range(1, 21):
         client.xadd("s", {"n": number}, id=f"{number}-0")
     client.xgroup_create("s", "g", 0)

@@ -27,7 +27,7 @@ _LIKE_OURS = frozenset(
         "HyperLogLogs",
     )
 )
-#: Commands with two keys, of which the second receives the value or element.
+#: Commands that move an element from their first key to their second.
 _TWO_KEYS = frozenset((b"rpoplpush", b"brpoplpush", b"lmove", b"blmove", b"smove"))
 _MOVES = frozenset((b"rename", b"renamenx", b"copy", b"move"))
 

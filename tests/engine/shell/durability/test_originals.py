@@ -119,7 +119,7 @@ def test_another_original_gets_another_name(tmp_path):
 
 @pytest.mark.parametrize("again", [{}, SKIP])
 def test_an_original_outlives_a_crash_before_the_first_save(tmp_path, again):
-    """After a start with a log and a crash, a save replaces the snapshot, of which the original was kept once."""
+    """After a start with a log and a crash, a save replaces the snapshot, and one copy of the original exists."""
     (tmp_path / "dump.rdb").write_bytes(FILE)
     Engine(tmp_path, **SKIP).die()
     engine = Engine(tmp_path, **again)
