@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,16 +19,28 @@ from tests.suite.waiting import wait_for
 SCHEMA = schema_of("_id string, n int")
 
 
-def connections(site: Site) -> int:
-    """Return the number of the server's connections, without the test's own."""
-    return len(site.client.client_list()) - 1
+@dataclass(frozen=True)
+class Counted:
+    """A server, and the connections that it had before the test."""
+
+    site: Site
+    earlier: frozenset[str]
+
+    def connections(self) -> int:
+        """Return the number of connections that were made since."""
+        return len(identities(self.site) - self.earlier)
 
 
-@pytest.fixture(autouse=True)
-def no_connections(site: Site) -> None:
-    """Close the connections of earlier tests, and wait until the server has none."""
+def identities(site: Site) -> frozenset[str]:
+    """Return the identities of the server's connections."""
+    return frozenset(client["id"] for client in site.client.client_list())
+
+
+@pytest.fixture
+def counted(site: Site) -> Counted:
+    """Return the server, without the connections of the pool of earlier tests."""
     pool.close_all()
-    wait_for(lambda: connections(site) == 0, "the server to see the end of earlier connections")
+    return Counted(site, identities(site))
 
 
 def batch(**given: Any) -> list[Any]:
@@ -37,7 +50,7 @@ def batch(**given: Any) -> list[Any]:
     return [rows for part in reader.partitions() for rows in worker.read(pickle.loads(pickle.dumps(part)))]
 
 
-def test_queries_of_a_process_share_a_connection(site: Site) -> None:
+def test_queries_of_a_process_share_a_connection(site: Site, counted: Counted) -> None:
     """Queries with different streams, groups and retry times use the same connection, one after the other."""
     for number in range(12):
         site.add(f"s{number}", 3)
@@ -48,10 +61,10 @@ def test_queries_of_a_process_share_a_connection(site: Site) -> None:
         reader = PystreamsDataSource(given).streamReader(SCHEMA)
         start = reader.initialOffset()
         reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))  # type: ignore[call-arg]
-        assert connections(site) == 1
+        assert counted.connections() == 1
         if number % 4 == 0:
             reader.stop()
-            wait_for(lambda: connections(site) == 0, "the server to see its end")
+            wait_for(lambda: counted.connections() == 0, "the server to see its end")
 
 
 def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> None:
@@ -67,7 +80,7 @@ def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> No
         site.client.execute_command("ACL", "DELUSER", "poor")
 
 
-def test_connections_of_many_logins_are_bounded(site: Site) -> None:
+def test_connections_of_many_logins_are_bounded(site: Site, counted: Counted) -> None:
     """A process that connects to many servers, or as many users, keeps only the most recently used connections."""
     users = [f"user{number}" for number in range(12)]
     site.add("s", 3)
@@ -75,7 +88,7 @@ def test_connections_of_many_logins_are_bounded(site: Site) -> None:
         for user in users:
             site.client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~*", "+@all")
             assert batch(url=site.url, stream="s", user=user, password="pw")
-        wait_for(lambda: connections(site) == 8, "the server to see the end of the oldest connections")
+        wait_for(lambda: counted.connections() == 8, "the server to see the end of the oldest connections")
         last = options.server({"url": site.url, "user": users[-1], "password": "pw"})
         first = options.server({"url": site.url, "user": users[0], "password": "pw"})
         assert isinstance(last, Address)
