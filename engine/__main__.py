@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
     # An importer handles the error itself. A missing module of the engine is a broken installation.
     if __name__ != "__main__" or (error.name or "").startswith(("engine", "streamwire")):
         raise
-    sys.exit(f"engine: the package '{error.name}' is not installed. Install it: pip install 'pystreams[engine]'")
+    sys.exit(f"engine: the package '{error.name}' is not installed. Install it: pip install 'pystreams-spark[engine]'")
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]

@@ -197,7 +197,7 @@ FAILURES: dict[str, Failure] = {
     "PACKAGE_MISSING": Failure(
         CommandError,
         "{what} needs the package {package}, which is not installed.",
-        "pip install 'pystreams[{extra}]'",
+        "pip install 'pystreams-spark[{extra}]'",
         Status.FAILED,
     ),
     "PORT_UNUSABLE": Failure(
@@ -245,7 +245,7 @@ FAILURES: dict[str, Failure] = {
     "NO_SPARK_SUBMIT": Failure(
         CommandError,
         "spark-submit was not found next to {python}, in SPARK_HOME or on PATH.",
-        "Install Spark for this Python (pip install 'pystreams[spark]'), or set SPARK_HOME to a Spark installation.",
+        "Install Spark for this Python (pip install 'pystreams-spark[spark]'), or set SPARK_HOME to an installation.",
         Status.MISSING,
     ),
     "REPLAY_OTHER": Failure(

@@ -144,7 +144,7 @@ def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str,
     newest = max(found, key=PYTHONS.index)
     for name, python in found.items():
         extras = f"spark,{EXTRAS}" if name == newest else EXTRAS
-        of_wheel = environment(work / f"wheel-{name}", python, f"pystreams[{extras}] @ {wheel.as_uri()}")
+        of_wheel = environment(work / f"wheel-{name}", python, f"pystreams-spark[{extras}] @ {wheel.as_uri()}")
         check_version(of_wheel, version, work)
         path = _run(of_wheel, "-c", _EMBEDDED, cwd=work).strip()
         if not path.startswith(str(work)):
@@ -195,7 +195,7 @@ def main() -> None:
         check_tags(version)
         if not given.build_only:
             print(_run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist).strip())
-            sbom = target / f"pystreams-{version}.cdx.json"
+            sbom = target / f"pystreams_spark-{version}.cdx.json"
             count = write_sbom(install(work, wheel, sdist, version, found), sbom)
             print(f"{sbom.name}: {count} components")
             built.append(sbom)

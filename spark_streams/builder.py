@@ -61,8 +61,9 @@ class Options(TypedDict, total=False):
     valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
     JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Other options set the schema
-    (install `pystreams[formats]`). `debezium` (reading only): a column is a member of a change event that Debezium's
-    Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key. Default: fields."""
+    (install `pystreams-spark[formats]`). `debezium` (reading only): a column is a member of a change event that
+    Debezium's Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key. Default:
+    fields."""
     valueField: str
     """Field that holds all columns. Only with `valueFormat` json, avro or protobuf. Default: value."""
     nullValue: str

@@ -142,7 +142,7 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
         "The embedded engine needs the package '{package}', which {python} does not have.",
-        "Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server.",
+        "Install the engine's packages (pip install 'pystreams-spark[engine]'), or set the option 'url' to a server.",
     ),
     "EMBEDDED_OUT_OF_REACH": Condition(
         EmbeddedError,

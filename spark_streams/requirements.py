@@ -22,6 +22,6 @@ def explained(missing: ImportError) -> ImportError:
     beside = " If Spark is already installed for another Python, use that Python instead." if extra == "spark" else ""
     return ModuleNotFoundError(
         f"The Spark data source pystreams needs the package '{package}', which {sys.executable} does not have. "
-        f"Install it: pip install 'pystreams[{extra}]'.{beside}",
+        f"Install it: pip install 'pystreams-spark[{extra}]'.{beside}",
         name=missing.name,
     )

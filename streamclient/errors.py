@@ -114,7 +114,7 @@ _TABLE: dict[str, Condition] = {
     "FORMAT_PACKAGE_MISSING": Condition(
         OptionsError,
         "Values in the format {format} need the package '{package}', which this Python does not have.",
-        "Install it wherever the driver and tasks run: pip install 'pystreams[formats]'.",
+        "Install it wherever the driver and tasks run: pip install 'pystreams-spark[formats]'.",
     ),
     "SERVER_UNREACHABLE": Condition(
         ServerError,

@@ -26,7 +26,7 @@ from pystreams.values.names import printable
 
 def _version() -> str:
     try:
-        return version("pystreams")
+        return version("pystreams-spark")
     except PackageNotFoundError:
         return "unknown"
 

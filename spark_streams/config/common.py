@@ -30,7 +30,7 @@ class CommonOptions:
         "fields",
         "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all "
         "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Other "
-        "options set the schema (install `pystreams[formats]`). `debezium` (reading only): "
+        "options set the schema (install `pystreams-spark[formats]`). `debezium` (reading only): "
         "a column is a member of a change event that Debezium's Redis sink wrote in its format `compact` or "
         "`extended`, and `_key` is the event's key.",
     )

@@ -116,10 +116,11 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
             assert done.returncode == 0, (words, done.stderr)
         for words, message in {
             "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package xxhash, which is not "
-            "installed. pip install 'pystreams[engine]'",
-            "export s s.parquet": "needs the package pyarrow, which is not installed. pip install 'pystreams[engine]'",
+            "installed. pip install 'pystreams-spark[engine]'",
+            "export s s.parquet": "needs the package pyarrow, which is not installed. "
+            "pip install 'pystreams-spark[engine]'",
             "jobs run archive": "[NO_SPARK_SUBMIT] ",
-            "jobs run archive --help": "pip install 'pystreams[spark]'",
+            "jobs run archive --help": "pip install 'pystreams-spark[spark]'",
         }.items():
             done = pystreams(*words.split())
             assert (done.returncode != 0, message in done.stderr) == (True, True), (words, done.stderr)
@@ -142,7 +143,7 @@ def test_the_data_source_names_the_missing_extra(bare: Path, tmp_path: Path, mod
     """
     output = run(bare, program, tmp_path)
     assert output.startswith("The Spark data source pystreams needs the package '")
-    assert f"which {bare} does not have. Install it: pip install 'pystreams[" in output
+    assert f"which {bare} does not have. Install it: pip install 'pystreams-spark[" in output
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +297,7 @@ def test_the_embedded_engine_names_the_missing_package(lean: Path, tmp_path: Pat
     """The error of the embedded engine names the missing package, the Python without it, and how to install it."""
     assert run(lean, REFUSED, tmp_path) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
-        "Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server.\n"
+        "Install the engine's packages (pip install 'pystreams-spark[engine]'), or set the option 'url' to a server.\n"
     )
 
 

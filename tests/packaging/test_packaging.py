@@ -184,6 +184,32 @@ def test_ci_and_pages_use_existing_make_targets() -> None:
     assert {word for words in used for word in words.split()} <= targets
 
 
+#: Other packages that texts tell users to install.
+_OTHERS = {"botocore", "grpcio-tools", "numpy", "pyarrow", "pyspark", "redis-entraid"}
+_PIP_INSTALL = re.compile(r"pip install((?: (?:--?[a-z][\w-]*|'[^'\n]+'|`[^`\n]+`|[\w./-]+(?<!\.)|\.(?!\w)))+)")
+
+
+def test_texts_install_only_our_distribution_and_known_packages() -> None:
+    """Each `pip install` in pages, settings and errors names what `make dist` builds, with extras that exist, or a
+    listed package. The name `pystreams` belongs to another project on PyPI.
+    """
+    ours = ("pystreams-spark", ".", r"\S*pystreams_spark-\S+\.whl")
+    extras = r"\[(?:spark|engine|formats|dashboard|testing|files|demo|<extra>|{extra})\]"
+    allowed = re.compile(rf"(?:{'|'.join(ours)})(?:{extras})?|{'|'.join(_OTHERS)}")
+    folders = ("docs", "conf", "engine", "spark_streams", "streamclient", "pystreams")
+    files = [*ROOT.glob("*.md"), *(each for name in folders for each in (ROOT / name).rglob("*.*"))]
+    texts = {file: file.read_text() for file in files if file.suffix in (".md", ".py", ".service", ".toml", ".yaml")}
+    words = [
+        (str(file.relative_to(ROOT)), word.strip("'`"))
+        for file, text in texts.items()
+        for command in _PIP_INSTALL.findall(text)
+        for word in command.split()
+        if not word.startswith("-")
+    ]
+    assert [(file, word) for file, word in words if not allowed.fullmatch(word)] == []
+    assert len(words) > 15
+
+
 def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> None:
     """The installed `pyspark_pystreams` is listed by pkgutil, which Spark uses; an install with an import hook would
     hide it.
@@ -250,7 +276,7 @@ def test_a_release_is_published_without_a_secret() -> None:
         "pypa/gh-action-pypi-publish",
     ]
     artifacts = {step["with"]["name"]: step["with"]["path"].split() for step in jobs["build"]["steps"][-2:]}
-    assert artifacts["packages"] == ["dist/pystreams-*.whl", "dist/pystreams-*.tar.gz"]
+    assert artifacts["packages"] == ["dist/pystreams_spark-*.whl", "dist/pystreams_spark-*.tar.gz"]
     assert "make dist DIST_ARGS=--every-python" in [step.get("run") for step in jobs["build"]["steps"]]
     pythons = next(step["with"] for step in jobs["build"]["steps"] if "setup-python" in step["uses"])
     assert pythons["python-version"].split() == list(dist.PYTHONS)
@@ -267,7 +293,7 @@ def test_the_same_commit_gives_the_same_wheel_and_sdist(tmp_path: Path) -> None:
         sums.append((tmp_path / name / "SHA256SUMS").read_text())
     assert sums[0] == sums[1]
     version = PYPROJECT["project"]["version"]
-    names = [f"pystreams-{version}-py3-none-any.whl", f"pystreams-{version}.tar.gz"]
+    names = [f"pystreams_spark-{version}-py3-none-any.whl", f"pystreams_spark-{version}.tar.gz"]
     assert [line.split()[1] for line in sums[0].splitlines()] == names
     commit = subprocess.run([needed("git"), "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, check=True)
     with tarfile.open(tmp_path / "one" / names[1]) as archive:

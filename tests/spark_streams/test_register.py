@@ -61,4 +61,4 @@ def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_spark_is_reported_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """If numpy and pyspark are missing, the error advises one command that installs both."""
     monkeypatch.setattr("spark_streams.requirements.find_spec", lambda _name: None)
-    assert "pip install 'pystreams[spark]'" in str(explained(ModuleNotFoundError("No module", name="numpy")))
+    assert "pip install 'pystreams-spark[spark]'" in str(explained(ModuleNotFoundError("No module", name="numpy")))

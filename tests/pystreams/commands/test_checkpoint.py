@@ -100,7 +100,7 @@ def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     error = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
     assert ("[FILE_UNUSABLE]" in error, "nothing" in error, "hush" in error) == (True, True, False)
     monkeypatch.setattr(locations, "find_spec", lambda _: None)
-    assert "pip install 'pystreams[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
+    assert "pip install 'pystreams-spark[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
 
 
 @pytest.mark.parametrize(

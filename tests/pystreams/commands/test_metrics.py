@@ -41,7 +41,7 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(metrics, "find_spec", lambda _: None)
     error = cli_of.failure("metrics", "--once", status=1)
     assert "[PACKAGE_MISSING]" in error
-    assert "pip install 'pystreams[dashboard]'" in error
+    assert "pip install 'pystreams-spark[dashboard]'" in error
 
 
 def test_an_occupied_port_is_an_error(cli_of: Cli, instance: servers.Running) -> None:

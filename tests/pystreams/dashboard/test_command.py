@@ -50,7 +50,7 @@ def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None
         assert "[PORT_UNUSABLE]" in cli_of.failure("ui", "--port", port, status=1)
     assert "16 characters" in cli_of.failure("ui", "--token", "short", status=2)
     monkeypatch.setattr(verb, "find_spec", lambda _: None)
-    assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)
+    assert "pip install 'pystreams-spark[dashboard]'" in cli_of.failure("ui", status=1)
 
 
 def test_an_unusable_state_directory_is_an_error(tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def test_a_package_that_is_missing_is_named(run: Run) -> None:
     driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c \"print('missing package nonesuch')\""})
     assert line(driver) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'nonesuch', which {sys.executable} does not "
-        "have. Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server."
+        "have. Install the engine's packages (pip install 'pystreams-spark[engine]'), or set the option 'url' to a "
+        "server."
     )
 
 
