@@ -28,7 +28,7 @@ PORT = 9121
     needs=NEEDS,
     examples=(
         "pystreams metrics",
-        "pystreams metrics --port 9200 --streams 'orders:*' --limit 200 --no-consumer-metrics",
+        "pystreams metrics --port 9200 --streams 'orders:*' --limit 200 --consumer-metrics",
         "pystreams metrics --once | grep group_lag",
     ),
 )
@@ -48,7 +48,11 @@ PORT = 9121
     show_default=True,
     help="Maximum number of streams; 0 omits all streams.",
 )
-@click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of individual consumers.")
+@click.option(
+    "--consumer-metrics",
+    is_flag=True,
+    help="Add metrics of each consumer. Use it only if consumers have permanent names; each name is a new time series.",
+)
 @click.option(
     "--scrape-timeout",
     type=click.FloatRange(0.1),
@@ -63,7 +67,7 @@ def metrics(
     bind: str,
     patterns: tuple[str, ...],
     limit: int,
-    no_consumer_metrics: bool,
+    consumer_metrics: bool,
     scrape_timeout: float,
     once: bool,
 ) -> None:
@@ -77,7 +81,7 @@ def metrics(
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="dashboard")
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
-    collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
+    collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics))
     shown = exporter.Exporter(collector, scrape_timeout)
     with ExitStack() as stack:
         stack.callback(shown.close)

@@ -1,8 +1,8 @@
 """Collector: metrics of the servers as samples, requested in pages and within a time limit.
 
 The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
-in pages of a few hundred commands, and a few pages of SCAN to find streams. An unreachable server has the sample
-`redis_up 0`, and the next scrape connects to it again.
+in pages of a few hundred commands, and a few pages of SCAN to find streams. If the connection of earlier scrapes fails,
+the scrape starts again on a new one. An unreachable server has the sample `redis_up 0`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLO
 class Chosen:
     """Selection of streams. `patterns`: names or globs. `limit`: maximum number of streams.
 
-    `consumers`: whether each consumer has its own samples.
+    `consumers`: whether each consumer has its own samples. Names of consumers may be unbounded: a shared query of Spark
+    has new ones for each batch.
     """
 
     patterns: tuple[str, ...] = ("*",)
     limit: int = 1000
-    consumers: bool = True
+    consumers: bool = False
 
 
 class Collector:
@@ -72,21 +73,29 @@ class Collector:
         """
         begin = time.monotonic()
         self._scrapes += 1
+        was_open = self._connection is not None
+        found = self._attempt(begin + seconds)
+        if self.failure is not None and was_open and time.monotonic() < begin + seconds:
+            found = self._attempt(begin + seconds)  # on a new connection: the old one may lead to a former master
+        if not any(sample.metric is table.UP for sample in found):
+            found.insert(0, Sample(table.UP, 0))
+        return [*found, *self._of_itself(time.monotonic() - begin)]
+
+    def _attempt(self, end: float) -> list[Sample]:
+        """Return the samples until the first failure, which closes the connection."""
         found: list[Sample] = []
         self.failure = None
         try:
             connection = self._connected()
             found += self._of_servers(connection)
-            found += self._of_contents(connection, begin + seconds)
+            found += self._of_contents(connection, end)
         except PystreamsError as failure:
             self.failure = failure
         except (*BROKEN, ResponseError) as cause:
             self.failure = error("CONNECTION_BROKEN", reason=str(cause).rstrip("."))
         if self.failure is not None:
             self.close()
-        if not any(sample.metric is table.UP for sample in found):
-            found.insert(0, Sample(table.UP, 0))
-        return [*found, *self._of_itself(time.monotonic() - begin)]
+        return found
 
     def without_answer(self, seconds: float) -> list[Sample]:
         """Return the samples that are shown if the server does not reply within `seconds`."""

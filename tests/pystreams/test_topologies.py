@@ -45,7 +45,7 @@ def _walk(cli: Cli, tmp_path: Path, get: Callable[[str], int]) -> None:
         cli("consume", name, "--group", "g", "--consumer", "c", "--limit", "2")
     lags = cli.json("groups", "lag", "s*")["groups"]
     assert {(each["stream"], each["lag"], each["pending"]) for each in lags} == {(name, 1, 2) for name in _STREAMS}
-    found = parsed(cli("metrics", "--once").encode())
+    found = parsed(cli("metrics", "--once", "--consumer-metrics").encode())
     for name in _STREAMS:
         assert value(found, "redis_stream_group_lag", db="db0", stream=name, group="g") == 1
         assert (

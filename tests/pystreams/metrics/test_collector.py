@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 import redis
@@ -21,8 +22,8 @@ from tests.pystreams.metrics.exposed import Exposed, exposed, parsed, value
 
 @pytest.fixture
 def collector(client: redis.Redis, instance: servers.Running) -> Iterator[Collector]:
-    """A collector for all streams of the server."""
-    made = Collector(Wanted(instance.url))
+    """A collector for all streams and consumers of the server."""
+    made = Collector(Wanted(instance.url), Chosen(consumers=True))
     yield made
     made.close()
 
@@ -76,14 +77,14 @@ def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, cli
 
 
 def test_streams_and_consumers_are_selected(client: redis.Redis, instance: servers.Running) -> None:
-    """Patterns, a limit and the option for consumers select what is collected. The number of streams left out is a
-    metric.
+    """Patterns and a limit select the streams, and consumers are left out by default. The number of streams left out is
+    a metric.
     """
     for name in ("a1", "a2", "a3", "b"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
         client.xreadgroup("g", "c", {name: ">"})
-    collector = Collector(Wanted(instance.url), Chosen(("a*", "b", "gone"), 10, consumers=False))
+    collector = Collector(Wanted(instance.url), Chosen(("a*", "b", "gone"), 10))
     found = _now(collector)
     assert value(found, "pystreams_exporter_streams") == 4
     assert value(found, "pystreams_exporter_streams_left_out") == 0
@@ -227,6 +228,25 @@ def test_an_unreachable_server_and_its_return() -> None:
         with servers.redis("--port", str(port)):
             assert value(_now(collector), "redis_up") == 1
     collector.close()
+
+
+def test_the_first_scrape_after_a_failover() -> None:
+    """The first scrape after the master died and a Sentinel announced another one shows the new master."""
+    with ExitStack() as stack:
+        master, replica = stack.enter_context(ExitStack()), stack.enter_context(servers.redis())
+        first = master.enter_context(servers.redis())
+        watch = f"sentinel monitor main {first.host} {first.port} 1"
+        sentinel = stack.enter_context(servers.sentinel(watch))
+        collector = Collector(Wanted(f"redis+sentinel://127.0.0.1:{sentinel.port}/main"))
+        stack.callback(collector.close)
+        assert value(_now(collector), "redis_up") == 1
+        with redis.Redis(port=sentinel.port) as asked:
+            asked.execute_command("SENTINEL", "REMOVE", "main")
+            asked.execute_command("SENTINEL", "MONITOR", "main", replica.host, replica.port, 1)
+        master.close()
+        found = _now(collector)
+        assert value(found, "redis_up") == 1
+        assert value(found, "redis_exporter_last_scrape_error", err="") == 0
 
 
 def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
