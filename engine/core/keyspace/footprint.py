@@ -2,7 +2,8 @@
 
 A stream is measured in parts: frames (plain or packed), their index, marks of deleted entries, nodes, groups with their
 consumers and pending entries, and idempotent producers. Long values (hashes, and each part of a stream) are estimated
-from samples. Objects shared by several values (interned numbers, code) are not counted.
+from samples. Objects shared by several values (interned numbers, code) are not counted, and neither is the cache of
+decompressed entries: its budget belongs to the server, so a size would depend on past readers.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _of_producer(producer: bytes, sent: Mapping[bytes, int], samples: int) -> in
 
 
 def of_segment(segment: Segment) -> int:
-    """Return the current size of a segment (plain, packed, or on disk), including its cached data."""
+    """Return the current size of a segment (plain, packed, or on disk)."""
     size = _size_of(segment)
     if segment.dead is not None:
         size += _size_of(segment.dead)
@@ -119,15 +120,15 @@ def of_segment(segment: Segment) -> int:
         return size + of_stored(body)
     size += _size_of(body)
     if isinstance(body, Packed):
-        return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays)) + body.cached_bytes
+        return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays))
     if isinstance(body.data, memoryview):
         size += body.data.nbytes
     return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
 
 
 def of_stored(body: Stored) -> int:
-    """Return the memory used by entries on disk, including their cached data."""
-    return _size_of(body) + _size_of(body.place) + body.cached_bytes
+    """Return the memory used by entries on disk."""
+    return _size_of(body) + _size_of(body.place)
 
 
 def of_group(group: Group, samples: int = 0) -> int:

@@ -68,12 +68,6 @@ class Stored:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def cached_bytes(self) -> int:
-        """Size of the cached data of these entries, in bytes."""
-        packed = self.cache.block(self.number)
-        return 0 if packed is None else len(packed.blob) + packed.cached_bytes
-
     def packed(self) -> Packed:
         """Return the packed entries, from the cache or the disk. Raises UnreadableError as ``Place.read`` does."""
         found: Packed | None = self.cache.block(self.number)

@@ -151,12 +151,6 @@ class Packed:
             self.column_bounds,
         )
 
-    @property
-    def cached_bytes(self) -> int:
-        """Size of the cached spans with entries of this segment, in bytes."""
-        numbers = range(self.number, self.number + len(self.firsts_ms))
-        return sum(span.size for span in {self.cache.spans.get(number) for number in numbers} if span)
-
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:

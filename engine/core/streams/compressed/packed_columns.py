@@ -118,13 +118,6 @@ class PackedColumns(Packed):
         other._known_head = self._known_head
         return other
 
-    @property
-    def cached_bytes(self) -> int:
-        """Size of the cached spans with entries of this segment, in bytes."""
-        chunks = range(self.number, self.number + len(self.firsts_ms))
-        spans = {self.cache.spans.get(number + kind) for number in chunks for kind in (0, _OF_COLUMNS)}
-        return sum(span.size for span in spans if span)
-
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _words_of(self, chunk: int, end: int) -> tuple[memoryview, Starts, Lengths]:

@@ -81,7 +81,7 @@ def test_columns_give_the_plain_entries(random, count, names, first, step, chunk
         assert [column.gathered() for column in fields.known] == list(map(b"".join, expected[1]))
         if random.random() < 0.2:
             cold.cache.clear()
-    assert cold.cache.size == sum(span.size for span in set(cold.cache.spans.values())) == cold.cached_bytes
+    assert cold.cache.size == sum(span.size for span in set(cold.cache.spans.values()))
     assert cold.copy(SpanCache()).frames(0, count) == plain.frames(0, count)
 
 
