@@ -22,7 +22,7 @@ from types import ModuleType
 
 #: Top-level packages of the distribution.
 PACKAGES = frozenset({"engine", "pystreams", "spark_streams", "streamclient", "streamwire"})
-_DISTRIBUTION = "pystreams"
+_DISTRIBUTION = "pystreams-spark"
 
 
 def program(module: str) -> list[str]:

@@ -308,12 +308,12 @@ def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) ->
 
 
 def test_a_connector_without_the_engine_reports_the_missing_package(wheel: Path, tmp_path: Path) -> None:
-    """If the package `engine` is missing, the error of the embedded engine says that it needs `pystreams`."""
+    """If the package `engine` is missing, the error of the embedded engine names the distribution."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     (target / "engine").rename(tmp_path / "engine")
     output = run(sys.executable, REFUSED, tmp_path, PYTHONPATH=str(target))
-    assert output.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams', which ")
+    assert output.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams-spark', which ")
 
 
 @long_only
