@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,7 +13,8 @@ from pystreams.metrics.exporter import Exporter
 
 PATH = "/metrics"
 _SECONDS = 10.0  # timeout for a client to send its request, and to read the answer
-_CLIENTS = 16  # maximum number of concurrent clients; further clients are disconnected
+_CLIENTS = 16  # maximum number of concurrent clients; a further one replaces the oldest whose request is incomplete
+_REPLACED_SECONDS = 1.0  # time for a replaced client's thread to end
 _INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
 
 
@@ -27,6 +29,8 @@ class MetricsServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.exporter = exporter
         self._slots = threading.BoundedSemaphore(_CLIENTS)
+        #: Connections whose request is incomplete, oldest first.
+        self.incomplete: dict[socket.socket, None] = {}
         super().__init__((host, port), _Handler)
 
     @property
@@ -38,14 +42,21 @@ class MetricsServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            oldest = next(iter(self.incomplete), None)
+            if oldest is not None:
+                with suppress(OSError):  # it may have ended
+                    oldest.shutdown(socket.SHUT_RDWR)
+            if oldest is None or not self._slots.acquire(timeout=_REPLACED_SECONDS):
+                self.shutdown_request(request)
+                return
+        self.incomplete[request] = None
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.incomplete.pop(request, None)
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -65,6 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
+        self.server.incomplete.pop(self.connection, None)
         path = self.path.partition("?")[0]
         if path == PATH:
             page, content_type = self.server.exporter.page(self.headers.get("Accept", ""))

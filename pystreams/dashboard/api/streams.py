@@ -1,4 +1,4 @@
-"""One stream: measures, groups, and pages of entries."""
+"""One stream: measures, groups, pages of entries, and new entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams import entries, inventory, paged_calls, tails
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times
@@ -28,6 +28,7 @@ _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
 _CONDITION = 1_000  # maximum number of characters of a condition
+_TAILED, _TAIL_SHOWN = 200, 100  # maximum number of new entries read and sent per request
 _ENTRY_BYTES = 1 << 20  # maximum total bytes of an entry's values that are sent untruncated
 _LEAST_BYTES = 2_000  # bytes that are sent of each further value once `_ENTRY_BYTES` is used up
 
@@ -154,6 +155,34 @@ def _step(
             step.more = True
             return step
     return step
+
+
+def tail(asked: Asked) -> dict[str, Any]:
+    """Return the new entries after the ID `after` that match a condition; without `after`, only the end of the stream.
+
+    `after` in the result is for the next request; `more`: whether new entries may already be waiting.
+    """
+    name, holds, after = asked.key("stream"), condition(asked.text("where")), asked.id("after")
+    reader = asked.reader(name)
+    with asked.access.lend() as connection:
+        if after is None:
+            end = inventory.need(connection, name).generated
+            return {"rows": [], "after": str(end), "skipped": 0, "more": False}
+        reply = paged_calls.ask(connection, "XREAD", "COUNT", _TAILED, "STREAMS", name, str(after))
+    found = [each for _, each in tails.listed(reply)]
+    matches: list[Entry] = []
+    for each in found:
+        entry_reader = reader.of(each)
+        words = entry_reader.words(each[1])
+        if holds is None or holds(entry_reader.members(words)):
+            matches.append((each[0], entry_reader.texts(words)))
+    rows = [shapes.entry(each) for each in matches[-_TAIL_SHOWN:]]
+    return {
+        "rows": rows,
+        "after": found[-1][0].decode() if found else str(after),
+        "skipped": len(matches) - len(rows),
+        "more": len(found) == _TAILED,
+    }
 
 
 def entry(asked: Asked) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pystreams.dashboard.api import changes, export, live, login, overview
+from pystreams.dashboard.api import changes, export, login, overview
 from pystreams.dashboard.api.requests import answers, parameters
 from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.api.requests.parameters import Asked
@@ -72,10 +72,10 @@ class Endpoints:
         self.oidc = False
         self._metrics = metrics
         self.sessions = Sessions(time.monotonic, self._ended)
-        self.news = live.News(sampler)
+        self.closing = False
         self._accesses: dict[int, Access] = {}
         self._threads: anyio.CapacityLimiter | None = None
-        self._listeners = self._tails = self._exports = 0
+        self._exports = 0
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -93,8 +93,8 @@ class Endpoints:
             access.close()
 
     def close(self) -> None:
-        """Close all connections to the server."""
-        self.news.stop()
+        """Stop exports, and close all connections to the server."""
+        self.closing = True
         for access in list(self._accesses.values()):
             access.close()
 
@@ -204,8 +204,7 @@ class Endpoints:
             session = self.session_of(request)
             if session is None:
                 return _NOT_LOGGED_IN
-            asked = self._asked(request, session, _query(request))
-            return await self._answered(request, lambda: question(asked))
+            return await self._answered(request, lambda: question(self._asked(request, session, _query(request))))
 
         return answer
 
@@ -245,41 +244,12 @@ class Endpoints:
         page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
         return Response(page, headers={"content-type": content_type})
 
-    async def events(self, request: Request) -> Response:
-        """Send the document of `overview.news` after each sample."""
+    async def news(self, request: Request) -> Response:
+        """Return the document of `overview.news`, without a thread, since it needs no request to the server."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
-        if self._listeners >= live.MOST_LISTENERS:
-            return problem(429, "TOO_MANY_LISTENERS", "Too many pages are open. Close some.")
-        self._listeners += 1
-
-        def left() -> None:
-            self._listeners -= 1
-
-        return live.EventStream(self.news.events(self._valid(request), whole=session.whole), left)
-
-    async def tail(self, request: Request) -> Response:
-        """Send the new entries of a stream."""
-        session = self.session_of(request)
-        if session is None:
-            return _NOT_LOGGED_IN
-        if self._tails >= live.MOST_TAILS:
-            return problem(429, "TOO_MANY_LISTENERS", "Too many pages follow streams. Close some of them.")
-        self._tails += 1
-        try:
-            followed = live.Tail(self._asked(request, session, _query(request)))
-            first, _ = await self.in_thread(followed.read_new)
-        except (PystreamsError, *BROKEN) as failure:
-            self._tails -= 1
-            return self._failed_for(request, failure)
-
-        def left() -> None:
-            self._tails -= 1
-
-        nothing = {"rows": [], "after": "", "skipped": 0}
-        events = live.tail(lambda: self.in_thread(followed.read_new), first or nothing, self._valid(request), _document)
-        return live.EventStream(events, left)
+        return JSONResponse(overview.news(self.sampler.state, whole=session.whole))
 
     async def export(self, request: Request) -> Response:
         """Return a range of a stream as a file. The number of concurrent exports is limited. An export counts until its
@@ -320,13 +290,13 @@ class Endpoints:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        return answers.Streamed(made.chunks(), left, made.headers(), counted=True)
+        return answers.Streamed(made.chunks(), left, made.headers())
 
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _valid(self, request: Request) -> Callable[[], bool]:
         number = request.cookies.get(self.cookie, "")
-        return lambda: not self.news.closing and self.sessions.find(number) is not None
+        return lambda: not self.closing and self.sessions.find(number) is not None
 
     def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
         rules = self.rules
@@ -375,28 +345,17 @@ def _query(request: Request) -> dict[str, Any]:
 
 
 async def _body(request: Request) -> dict[str, Any] | None:
+    """Return the JSON object in the body; None for other bodies, including those with half a surrogate pair."""
     try:
         found = json.loads(await request.body())
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _document(failure: BaseException) -> dict[str, Any]:
-    if isinstance(failure, PystreamsError):
-        return {"id": failure.condition, "message": message_of(failure)}
-    if isinstance(failure, BROKEN):
-        return {
-            "id": "CONNECTION_BROKEN",
-            "message": "The connection to the server broke. The request may have been carried out.",
-        }
-    return {"id": "FAULT", "message": "Internal error. The log of the dashboard has the details."}
-
-
 def _failed(failure: BaseException) -> Response:
-    document = _document(failure)
     if isinstance(failure, PystreamsError):
-        status = _STATUS.get(status_of(failure), 409)
-    else:
-        status = 503
-    return problem(status, document["id"], document["message"])
+        return problem(_STATUS.get(status_of(failure), 409), failure.condition, message_of(failure))
+    broken = "The connection to the server broke. The request may have been carried out."
+    return problem(503, "CONNECTION_BROKEN", broken)

@@ -1,6 +1,7 @@
 """The dashboard as a process: an HTTP server that runs until it receives a signal.
 
-Connections without progress are closed: those of browsers that stop reading a response, and those without a request.
+Connections without progress are closed: those of browsers that stop reading a response, and those that do not send a
+request completely. If there are too many connections, a new one replaces one that waits for a request.
 With a certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
@@ -39,8 +41,9 @@ from streamclient.config.address import Address
 _log = logging.getLogger("pystreams.dashboard")
 
 _CHECK_SECONDS = 5.0  # interval of checks of the connections and of the certificate
-_HEADER_CHECKS = 3  # number of checks within which a connection must send a request
-_MOST_CONNECTIONS = 500
+_REQUEST_CHECKS = 3  # number of checks within which a connection must send a request
+_MOST_CONNECTIONS = 500  # number of connections above which a new one replaces one that waits for its request
+_SPARE = 2  # uvicorn refuses requests above this multiple; requests of replaced connections count until they end
 _HISTORY_BYTES = 48 << 20  # maximum size of the history in memory, of all servers together
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -89,7 +92,7 @@ class Watch:
     def check(self, connections: Collection[Any]) -> None:
         """Close connections whose clients have read none of the waiting data since the last call.
 
-        Also close connections without a request in several successive calls.
+        Also close connections that have not sent a complete request in several successive calls.
         """
         unread: dict[Any, tuple[int, int]] = {}
         silent: dict[Any, int] = {}
@@ -103,15 +106,34 @@ class Watch:
                 continue
             if waiting:
                 unread[connection] = waiting, sent
-            if connection.cycle is None:
+            if not _is_busy(connection):
                 silent[connection] = self._silent.get(connection, 0) + 1
-                if silent[connection] > _HEADER_CHECKS:
+                if silent[connection] > _REQUEST_CHECKS:
                     transport.abort()
         self._unread, self._silent = unread, silent
 
 
+def _is_busy(connection: Any) -> bool:
+    """Return whether the connection has sent a complete request that is not answered yet."""
+    cycle = connection.cycle
+    return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+
+class _Protocol(H11Protocol):
+    """A connection of the server. If there are too many, it replaces a connection that waits for its request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        assert self.limit_concurrency is not None
+        if len(self.connections) >= self.limit_concurrency // _SPARE:
+            waiting = next((each for each in self.connections if not _is_busy(each)), None)
+            if waiting is not None:
+                self.connections.discard(waiting)
+                waiting.transport.abort()
+        super().connection_made(transport)
+
+
 class Server(uvicorn.Server):
-    """A uvicorn server for a site, with a `Watch`. It stops without waiting for pages that listen to events."""
+    """A uvicorn server for a site, with a `Watch`. `connections`: maximum number of connections."""
 
     def __init__(
         self,
@@ -119,8 +141,9 @@ class Server(uvicorn.Server):
         ready: Callable[[], None] = lambda: None,
         proxies: Collection[str] = (),
         certificate: Certificate | None = None,
+        connections: int = _MOST_CONNECTIONS,
     ) -> None:
-        super().__init__(configured(made.app, proxies, certificate))
+        super().__init__(configured(made.app, proxies, certificate, connections))
         self._ready = ready
         self._certificate = certificate
         self._end = made.end
@@ -220,7 +243,12 @@ def listen(bind: str, port: int) -> socket.socket:
     return made
 
 
-def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certificate | None = None) -> uvicorn.Config:
+def configured(
+    app: ASGIApp,
+    proxies: Collection[str] = (),
+    certificate: Certificate | None = None,
+    connections: int = _MOST_CONNECTIONS,
+) -> uvicorn.Config:
     """Return uvicorn's configuration: no log of requests, and limits on open connections."""
     return uvicorn.Config(
         app,
@@ -234,8 +262,8 @@ def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certifi
         forwarded_allow_ips=list(proxies),
         lifespan="on",
         ws="none",
-        http="h11",
-        limit_concurrency=_MOST_CONNECTIONS,
+        http=_Protocol,
+        limit_concurrency=_SPARE * connections,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32 * 1024,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -34,6 +34,7 @@ QUESTIONS: dict[str, Question] = {
     "stream": streams.stream,
     "entries": streams.browse,
     "entry": streams.entry,
+    "tail": streams.tail,
     "group": groups.group,
     "pending": pending.overview,
     "pending/entries": pending.entries,
@@ -64,6 +65,12 @@ async def _too_large(request: Request, failure: Exception) -> Response:
     return problem(413, "TOO_LARGE", TOO_LARGE)
 
 
+async def _disconnected(request: Request, failure: Exception) -> Response:
+    """Return a response that is not sent: the browser disconnected before its request was complete."""
+    del request, failure
+    return Response(status_code=400)
+
+
 class Part(NamedTuple):
     """One server of the dashboard: its rules, its sampler, and its metrics for Prometheus."""
 
@@ -73,7 +80,7 @@ class Part(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The application, and the function that releases listeners before the HTTP server ends."""
+    """The application, and the function that stops exports before the HTTP server ends."""
 
     app: ASGIApp
     end: Callable[[], None]
@@ -86,8 +93,7 @@ def _api(endpoints: Endpoints) -> list[BaseRoute]:
         Route("/servers", endpoints.servers),
         Route("/login", endpoints.log_in, methods=["POST"]),
         Route("/logout", endpoints.log_out, methods=["POST"]),
-        Route("/events", endpoints.events),
-        Route("/tail", endpoints.tail),
+        Route("/news", endpoints.news),
         Route("/export", endpoints.export),
         Route("/server", endpoints.question(server_status.Cached())),
         Route("/changes/{action}", endpoints.change, methods=["POST"]),
@@ -127,7 +133,6 @@ def site(
     async def running(app: Starlette) -> AsyncIterator[None]:
         del app
         for each in every:
-            each.news.start()
             each.sampler.start()
         try:
             yield
@@ -139,7 +144,7 @@ def site(
 
     def end() -> None:
         for each in every:
-            each.news.stop()
+            each.closing = True
 
-    app = Guard(Starlette(routes=routes, lifespan=running, exception_handlers={TooLargeError: _too_large}), names)
-    return Site(app, end)
+    handlers = {TooLargeError: _too_large, ClientDisconnect: _disconnected}
+    return Site(Guard(Starlette(routes=routes, lifespan=running, exception_handlers=handlers), names), end)

@@ -51,7 +51,7 @@ class State:
 class Sampler:
     """Samples the server until `stop`.
 
-    `state`: the last state, which any thread may read; `on_sample`: function called after each change of `state`.
+    `state`: the last state, which any thread may read.
     `also_sent`: function that returns the number of commands that this process has sent on other connections.
     """
 
@@ -64,7 +64,6 @@ class Sampler:
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
-        self.on_sample: Callable[[], None] = lambda: None
         self.state = State(0, EMPTY, "The server has not been sampled yet.", time.monotonic())
         self._also_sent = also_sent
         self._history = History() if history is None else history
@@ -134,7 +133,6 @@ class Sampler:
     def _became(self, snapshot: Snapshot, problem: str | None, answered: float | None = None) -> None:
         before = self.state
         self.state = State(before.number + 1, snapshot, problem, before.answered if answered is None else answered)
-        self.on_sample()
 
 
 def pause_after(took: float, sent: int) -> float:

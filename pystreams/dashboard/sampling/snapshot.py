@@ -90,7 +90,7 @@ class Snapshot:
         key = SORTS[kind][sort].sorted_by
         every = self._cached((kind, sort), lambda: sorted(rows.values(), key=key))
         if search or status:
-            part = search.encode("utf-8", "surrogateescape").lower()
+            part = search.encode().lower()
             every = self._cached(
                 (kind, sort, search, status),
                 lambda: [

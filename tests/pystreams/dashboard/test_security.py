@@ -111,8 +111,8 @@ def test_a_configured_name_has_hsts(url: str, strict: bool) -> None:
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> None:
-    """Requests are rejected by Host, Origin, Sec-Fetch-Site, CSRF token, content type, method and size, even when
-    logged in.
+    """Requests are rejected by Host, Origin, Sec-Fetch-Site, CSRF token, content type, method, size, number of
+    parameters and encoding, even when logged in.
     """
     web, csrf = dashboard.web, {"x-csrf-token": dashboard.csrf}
 
@@ -130,10 +130,17 @@ def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> 
         400,
         "NO_JSON",
     )
+    json = {**csrf, "content-type": "application/json"}
+    half = rb'{"stream": "\ud800", "user": "\ud800", "password": "\udcff"}'  # half of a surrogate pair
+    for path_of_post in (path, "/api/login"):
+        assert refusal(web.post(path_of_post, content=half, headers=json)) == (400, "NO_JSON")
+    many = "&".join(f"p{number}=1" for number in range(40))
+    for query in (many, "stream=%ED%A0%80", "at=%FF&stream=s", "search=%FF"):
+        for question in ("stream", "entries", "streams", "tail", "export", "pending/entries"):
+            assert refusal(web.get(f"/api/{question}?{query}")) == (400, "INVALID_VALUE")
     assert refusal(web.delete("/api/session")) == (405, "NO_SUCH_METHOD")
     assert refusal(web.get("/api/streams", params={"search": "x" * 20_000})) == (414, "TOO_LARGE")
     large = b'"' + b"x" * BODY_BYTES + b'"'
-    json = {**csrf, "content-type": "application/json"}
     assert refusal(web.post(path, content=large, headers=json)) == (413, "TOO_LARGE")
     assert refusal(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")
 
@@ -153,7 +160,7 @@ def test_every_response_has_security_headers(started: Started) -> None:
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) -> None:
-    """Without a login, and after logout, every request for data, events or changes is rejected."""
+    """Without a login, and after logout, every request for data or changes is rejected."""
     client.xadd("secret", {"a": 1})
     dashboard = started(changes=True)
     paths = (
@@ -165,7 +172,7 @@ def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) 
         "pending",
         "letters",
         "server",
-        "events",
+        "news",
         "tail",
         "export",
     )

@@ -48,7 +48,10 @@ def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
 
 
 def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients beyond the limit of connections are rejected, and silent connections are closed at a timeout."""
+    """Clients beyond the limit of connections are rejected, and silent connections are closed at a timeout.
+
+    A request replaces a client that sends its own slowly.
+    """
     monkeypatch.setattr(http._Handler, "timeout", 0.3)
     address = served.server_address[:2]
     with ExitStack() as stack:
@@ -67,3 +70,8 @@ def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypa
                 return False
 
         wait_for(answered, "a free connection")
+        monkeypatch.undo()
+        for _ in range(16):
+            slow = stack.enter_context(socket.create_connection((str(address[0]), int(address[1])), 20))
+            slow.sendall(b"GET /metr")
+        assert answered()

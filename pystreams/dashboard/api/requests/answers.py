@@ -12,27 +12,22 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-#: Key in a request's scope for the number of sent chunks, if they are counted.
+#: Key in a request's scope for the number of sent chunks.
 SENT = "pystreams.sent"
 
 
 class Streamed(Response):
     """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is called.
 
-    `counted`: whether to count sent chunks. Set it for long responses: while a browser reads, new chunks replace the
-    data that it has read, so the amount of unread data does not show whether the browser reads.
+    Sent chunks are counted: while a browser reads, new chunks replace the data that it has read, so the amount of
+    unread data does not show whether the browser reads.
     """
 
     def __init__(
-        self,
-        chunks: AsyncIterator[bytes],
-        left: Callable[[], None],
-        headers: Sequence[tuple[bytes, bytes]],
-        *,
-        counted: bool = False,
+        self, chunks: AsyncIterator[bytes], left: Callable[[], None], headers: Sequence[tuple[bytes, bytes]]
     ) -> None:
         super().__init__(None, 200)
-        self._chunks, self._left, self._head, self._counted = chunks, left, list(headers), counted
+        self._chunks, self._left, self._head = chunks, left, list(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         leaving = asyncio.ensure_future(disconnected(receive))
@@ -51,8 +46,7 @@ class Streamed(Response):
         async for chunk in self._chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
             sent += 1
-            if self._counted:
-                scope[SENT] = sent
+            scope[SENT] = sent
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

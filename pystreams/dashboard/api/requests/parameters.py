@@ -26,9 +26,9 @@ Row = TypeVar("Row")
 
 
 def query(raw: bytes) -> dict[str, str]:
-    """Return the parameters of a URL. Bytes that are not UTF-8 are kept (surrogateescape)."""
+    """Return the parameters of a URL, which must be UTF-8. Names of streams may have any bytes, see `Asked.key`."""
     try:
-        return dict(parse_qsl(raw.decode("ascii"), True, errors="surrogateescape", max_num_fields=30))
+        return dict(parse_qsl(raw.decode("ascii"), True, errors="strict", max_num_fields=30))
     except ValueError:
         return fail("INVALID_VALUE", name="query", value="...", expected="it must be a URL's parameters")
 
@@ -75,7 +75,7 @@ class Asked:
         value = self.text(name)
         if not value and (name not in _MAY_BE_EMPTY or name not in self.given):
             fail("INVALID_VALUE", name=name, value="", expected="it must be given")
-        return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
+        return unquote_to_bytes(value)
 
     def key_or_none(self, name: str) -> bytes | None:
         """Return the result of `key` for an optional parameter; None if it is missing or empty."""

@@ -1,64 +1,67 @@
-// Server-sent events: samples of the server, and the entries of a followed stream.
-// A hidden page closes its connection, since browsers allow only a few connections per host.
+// News of the server, and new entries of a followed stream. Pages ask every second: a browser opens only six connections
+// to a host, so that a stream of events would leave none for the seventh window. A hidden page does not ask.
 
-import { address, HERE } from "./api.js";
+import { get } from "./api.js";
 
+const PAUSE_MS = 1000;
+const TAIL_PAUSE_MS = 500;
+const PAUSE_AFTER_FAILURE_MS = 1500;
+
+// Calls `callback` with each new sample of the server, and with null if the dashboard does not answer.
 export class LiveSamples {
   constructor(callback) {
     this.callback = callback;
-    this.source = null;
-    this.seen = () => (document.hidden ? this.close() : this.open());
+    this.number = null;
+    this.seen = () => { if (!document.hidden) this.ask(); };
     document.addEventListener("visibilitychange", this.seen);
-    if (!document.hidden) this.open();
+    this.seen();
   }
 
-  open() {
-    if (this.source) return;
-    this.source = new EventSource(`/api${HERE}/events`);
-    this.source.addEventListener("sample", (event) => this.callback(JSON.parse(event.data)));
-    this.source.addEventListener("error", () => {
-      this.callback(null);
-      if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: retry after a longer pause
-        this.close();
-        this.timer = setTimeout(() => { if (!document.hidden) this.open(); }, 3000);
-      }
-    });
-  }
-
-  close() {
+  async ask() {
     clearTimeout(this.timer);
-    this.source?.close();
-    this.source = null;
+    if (this.ended || this.asking) return;
+    this.asking = true;
+    try {
+      const sample = await get("news");
+      if (sample.number !== this.number && !this.ended) this.callback(sample);
+      this.number = sample.number;
+    } catch (failure) {
+      if (failure.status !== 401 && !this.ended) this.callback(null);
+      this.number = null;
+    } finally {
+      this.asking = false;
+      if (!document.hidden) this.timer = setTimeout(() => this.ask(), PAUSE_MS);
+    }
   }
 
   end() {
-    this.close();
+    this.ended = true;
+    clearTimeout(this.timer);
     document.removeEventListener("visibilitychange", this.seen);
   }
 }
 
-// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a disconnection, it continues after the
-// last entry. Returns a function that stops following.
+// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a failure, it continues after the last
+// entry. Returns a function that stops following.
 export function follow(stream, where, arrived, failed) {
   let after = "";
-  let source = null;
   let timer = null;
   let ended = false;
-  const open = () => {
-    source = new EventSource(`/api${HERE}/${address("tail", { stream, where, after })}`);
-    source.addEventListener("entries", (event) => {
-      const document = JSON.parse(event.data);
-      after = document.after || after;
-      arrived(document);
-    });
-    source.addEventListener("failure", (event) => { failed(JSON.parse(event.data).message); again(); });
-    source.addEventListener("error", () => { failed("The connection was lost. Trying again."); again(); });
+  const ask = async () => {
+    let pause = TAIL_PAUSE_MS;
+    try {
+      const found = await get("tail", { stream, where, after });
+      if (ended) return;
+      after = found.after;
+      if (found.more) pause = 0;
+      arrived(found);
+    } catch (failure) {
+      if (ended) return;
+      failed(failure.message);
+      pause = PAUSE_AFTER_FAILURE_MS;
+    }
+    timer = setTimeout(ask, pause);
   };
-  const again = () => {
-    source.close();
-    clearTimeout(timer);
-    if (!ended) timer = setTimeout(open, 1500);
-  };
-  open();
-  return () => { ended = true; clearTimeout(timer); source.close(); };
+  ask();
+  return () => { ended = true; clearTimeout(timer); };
 }

@@ -25,6 +25,7 @@ const ALL_SERVERS = ["servers", "All servers", "servers", "a"];
 const menu = () => (state.servers.length > 1 ? [ALL_SERVERS, ...MENU] : MENU);
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
+const GONE = [403, 404, 409]; // of a request about a stream or a group that was removed, replaced or forbidden
 const app = document.getElementById("app");
 let frame = null;
 
@@ -58,7 +59,10 @@ class Frame {
     this.lost = 0;
     this.busy = false;
     this.missed = false; // whether a sample arrived while the screen was loading; the next sample may arrive a minute later
-    this.route = () => this.show();
+    this.route = () => {
+      for (const open of document.querySelectorAll("dialog[open]")) open.close();
+      this.show();
+    };
     window.addEventListener("hashchange", this.route);
     this.samples = new LiveSamples((sample) => this.handle(sample));
     this.themed();
@@ -110,13 +114,16 @@ class Frame {
     this.missed = true;
     if (this.busy) return;
     this.busy = true;
+    const { showing } = this;
     try {
       while (this.missed && this.screen?.refresh) {
         this.missed = false;
         await this.screen.refresh(this.sample);
       }
-    } catch (failure) { if (!(failure instanceof Failure)) throw failure; }
-    finally { this.busy = false; }
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      if (GONE.includes(failure.status) && this.showing === showing) this.show();
+    } finally { this.busy = false; }
   }
 
   async show() {
@@ -124,7 +131,6 @@ class Frame {
     const [kind, ...keys] = path.split("/");
     const make = SCREENS[kind] ?? null;
     const token = this.showing = {};
-    for (const open of document.querySelectorAll("dialog[open]")) open.close();
     this.screen?.leave?.();
     this.screen = null;
     this.missed = false;
@@ -147,7 +153,7 @@ class Frame {
       if (!(failure instanceof Failure)) throw failure;
       if (this.showing !== token || failure.status === 401) return;
       this.failed(failure.status === 404 ? "Not found." : "This page cannot be shown.", failure.message);
-      if (failure.status === 503 || failure.status === 0) this.screen = { refresh: () => this.show() };
+      this.screen = { refresh: () => this.show() };
     }
   }
 

@@ -59,14 +59,15 @@ def served(
     sampler: Sampler | None = None,
     other: str | None = None,
     state: Path | None = None,
+    port: int = 0,
 ) -> Iterator[str]:
     """Run a dashboard in a thread and yield its URL. It samples the server five times per second unless a sampler is
     given.
 
-    `other` is the URL of a second server, and `state` is the state directory.
+    `other` is the URL of a second server, and `state` is the state directory. Port 0 selects a free port.
     """
     address = address_of(url)
-    made = listen("127.0.0.1", 0)
+    made = listen("127.0.0.1", port)
     audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, True, "first" if other else "", audit=audit)
     exporter = Exporter(Collector(Wanted(url)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from playwright.sync_api import APIResponse, Route, expect
+from playwright.sync_api import APIResponse, Browser, Route, expect
 
 from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
@@ -18,13 +18,10 @@ from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, Shown, f
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.waiting import wait_for
 
-#: Script that waits until the dashboard sends a sample with a number greater than the given one.
-NEXT_LOOK = """(number) => new Promise((done) => {
-  const source = new EventSource("/api/events");
-  source.addEventListener("sample", (event) => {
-    if (JSON.parse(event.data).number > number) { source.close(); done(); }
-  });
-})"""
+#: Script that waits until the dashboard has a sample with a number greater than the given one.
+NEXT_LOOK = """async (number) => {
+  while ((await (await fetch("/api/news")).json()).number <= number) await new Promise((done) => setTimeout(done, 20));
+}"""
 
 pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
@@ -334,6 +331,46 @@ def test_a_page_survives_a_restart_of_the_server(opened: Opened, instance: serve
                 expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_a_restart_of_the_dashboard_leads_to_the_login(opened: Opened, instance: servers.Running) -> None:
+    """When the dashboard stops, a banner appears. After a restart, which ends all sessions, the login is shown."""
+    with served(instance.url, changes=True) as url:
+        page = opened(url=url)
+    expect(page.get_by_role("alert")).to_contain_text("The dashboard does not answer")
+    with served(instance.url, changes=True, port=int(url.split(":")[2].strip("/"))):
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["stream/gone", "stream/gone/groups", "group/gone/g", "pending/gone/g"])
+def test_a_page_of_a_removed_stream_shows_no_old_numbers(shown: Shown, client: redis.Redis, path: str) -> None:
+    """A page whose stream is removed or replaced shows that, and continues when the stream is back."""
+    client.xgroup_create("gone", "g", 0, mkstream=True)
+    page = shown(path)
+    expect(page.get_by_text("Not found.")).to_be_hidden()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    client.delete("gone")
+    expect(page.get_by_role("heading", name="Not found.")).to_be_visible()
+    client.set("gone", "text")
+    expect(page.get_by_role("heading", name="This page cannot be shown.")).to_be_visible()
+    client.delete("gone")
+    client.xgroup_create("gone", "g", 0, mkstream=True)
+    expect(page.get_by_role("heading", name=re.compile("Not found|cannot be shown"))).to_be_hidden()
+
+
+def test_many_windows_stay_usable(browser: Browser, client: redis.Redis, steering: str) -> None:
+    """Eight windows of one browser show new streams, three of them follow a stream."""
+    client.xadd("first", {"a": 1})
+    expect.set_options(timeout=60_000)
+    with browser.new_context() as context:
+        pages = [context.new_page() for _ in range(8)]
+        for at, page in enumerate(pages):
+            page.goto(f"{steering}#{'/stream/first/tail' if at > 4 else '/' if at else f'token={TOKEN}'}")
+            expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+        client.xadd("first", {"a": 2}, id="9999999999999-7")
+        client.xadd("second", {"a": 1})
+        for at, page in enumerate(pages):
+            expect(row(page, "9999999999999-7" if at > 4 else "second")).to_be_visible()
+
+
 @pytest.mark.parametrize("held", ["**/api/overview", "**/api/streams?*"])
 def test_a_sample_during_loading_is_not_missed(
     opened: Opened, client: redis.Redis, instance: servers.Running, held: str
@@ -369,7 +406,7 @@ def test_a_sample_during_loading_is_not_missed(
             expect(row(page, stream)).to_be_visible()
 
 
-def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) -> None:
+def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis, instance: servers.Running) -> None:
     """Five thousand streams are shown in pages, with their total number, and can be searched by part of a name."""
     pipe = client.pipeline(transaction=False)
     for at in range(5000):
@@ -377,13 +414,14 @@ def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) 
         if at % 50 == 0:
             pipe.xgroup_create(f"sensor:{at:04}", "g", "0")
     pipe.execute()
-    page = opened()
-    expect(page.get_by_text("1–50 of 5,000")).to_be_visible(timeout=60_000)
-    page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("51–100 of 5,000")).to_be_visible()
-    page.get_by_label("Search streams").fill("sensor:49")
-    expect(page.get_by_text("1–50 of 100")).to_be_visible()
-    page.get_by_label("Search streams").fill("sensor:4999")
-    expect(page.locator("main tbody tr")).to_have_count(1)
-    page.goto(f"{page.url.split('#')[0]}#/groups")
-    expect(page.get_by_text("1–50 of 100")).to_be_visible()
+    with served(instance.url, changes=False) as url:
+        page = opened(url=url)
+        expect(page.get_by_text("1–50 of 5,000")).to_be_visible(timeout=60_000)
+        page.get_by_role("button", name="Next").click()
+        expect(page.get_by_text("51–100 of 5,000")).to_be_visible()
+        page.get_by_label("Search streams").fill("sensor:49")
+        expect(page.get_by_text("1–50 of 100")).to_be_visible()
+        page.get_by_label("Search streams").fill("sensor:4999")
+        expect(page.locator("main tbody tr")).to_have_count(1)
+        page.goto(f"{url}#/groups")
+        expect(page.get_by_text("1–50 of 100")).to_be_visible()
