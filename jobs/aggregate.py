@@ -4,8 +4,8 @@ r"""Streams to figures: a query in SQL over entries, such as aggregates of time 
         --sql "SELECT window(at, '5 minutes') AS window, customer, sum(price) AS total FROM events GROUP BY 1, 2" \
         --to stream:totals --checkpoint checkpoints/totals
 
-The view `events` has the columns of --schema, `_id`, `_stream` and `_timestamp`. By default, the figures of a window
-are written once, when the watermark passes the end of the window; later entries of the window are dropped.
+The view `events` has the columns of --schema, `_id`, `_stream`, `_timestamp`, `_ms` and `_seq`. By default, the figures
+of a window are written once, when the watermark passes the end of the window; later entries of the window are dropped.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def join(
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Return the keys once, the IDs of both entries, and their other columns without `_stream` and `_timestamp`.
+    """Return the keys once, the IDs of both entries, and the fields of both.
 
     A column keeps its prefix only if both streams have a column of that name.
     """
@@ -135,7 +135,7 @@ def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
         columns += [
             F.col(f"`{prefix}{name}`").alias(f"{prefix}{name}" if name in sides[other] else name)
             for name in sides[prefix]
-            if name not in keys and name not in ("_id", "_stream", "_timestamp")
+            if name not in keys and name not in ("_id", "_stream", "_timestamp", "_ms", "_seq")
         ]
     return joined.select(*columns)
 

@@ -114,12 +114,14 @@ _TABLE: dict[str, Condition] = {
     "RESERVED_COLUMN": Condition(
         SchemaError,
         "Column '{column}' has the type {type}, but the connector fills this column with the type {expected}.",
-        "Change its type, or remove it from the schema.",
+        "Change its type, or remove it from the schema. A field of this name can be read from the map 'fields', and "
+        "written under another name.",
     ),
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
         "No column of the rows can become a field of an entry. The columns are: {columns}.",
-        "Write at least one column besides the connector's own ('_id', '_stream', '_timestamp', '_deliveries').",
+        "Write at least one column besides the connector's own ('_id', '_stream', '_timestamp', '_ms', '_seq', "
+        "'_deliveries').",
     ),
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError,

@@ -21,7 +21,7 @@ from pystreams.errors import fail
 from pystreams.values import fields
 from pystreams.values.fields import Entry
 from pystreams.values.names import from_shell
-from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells, is_text
+from pystreams.values.row_columns import ID, IDS, OTHER, Table, columns_of, csv_cells, id_cells, is_text
 
 _PART_ENTRIES, _PART_BYTES = 100_000, 64 << 20  # maximum entries and bytes of one file in a directory
 _GROUP_ENTRIES, _GROUP_BYTES = 10_000, 8 << 20  # maximum entries and bytes of a row group in a single file
@@ -62,9 +62,9 @@ def open_archive(
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)
     names = columns or ()
-    once = len({ID, OTHER, *names}) == len(names) + 2
+    once = len({*IDS, OTHER, *names}) == len(names) + len(IDS) + 1
     if not once or not all(is_text(from_shell(name)) for name in names):
-        expected = f"it must list distinct field names in UTF-8, other than {ID} and {OTHER}"
+        expected = f"it must list distinct field names in UTF-8, other than {', '.join(IDS)} and {OTHER}"
         fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
         return JsonLines(path)
@@ -162,9 +162,9 @@ class Csv(_Lines):
         if self.last_line is not None:
             with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
                 header = next(csv.reader(source))
-            if header[:1] != [ID] or header[-1:] != [OTHER]:
+            if header[: len(IDS)] != [*IDS] or header[-1:] != [OTHER]:
                 fail("MALFORMED_ROW", file=self._path, row=1, reason="it is not the header of an export")
-            self._table = Table(header[1:-1])
+            self._table = Table(header[len(IDS) : -1])
             cells = next(csv.reader([self.last_line.decode("utf-8", "surrogateescape")]), header[:0])
             if not cells:
                 fail("MALFORMED_ROW", file=self._path, row="last", reason="it is not an entry of an export")
@@ -176,16 +176,16 @@ class Csv(_Lines):
         writer = csv.writer(buffer, lineterminator="\n")
         if self.last_line is None:
             self._table = self._table or Table(columns_of(page))
-            writer.writerow([ID, *self._table.columns, OTHER])
+            writer.writerow([*IDS, *self._table.columns, OTHER])
             self.last_line = b"header"
         assert self._table is not None
         for entry_id, words in page:
-            writer.writerow([entry_id.decode(), *csv_cells(self._table, words)])
+            writer.writerow([*id_cells(entry_id), *csv_cells(self._table, words)])
         self._append(buffer.getvalue())
 
 
 class _ParquetRows:
-    """Entries as tables, with a text column for each field, and `_other` for fields without a column.
+    """Entries as tables: columns of the ID, a text column for each field, and `_other` for fields without a column.
 
     Entries are buffered up to `most_entries` or `most_bytes`. Then `_finish_part` writes the buffer.
     """
@@ -194,14 +194,14 @@ class _ParquetRows:
 
     def __init__(self, columns: Sequence[str] | None) -> None:
         self._table = None if columns is None else Table(columns)
-        self._rows: list[tuple[str, list[str | None], list[tuple[bytes, bytes]]]] = []
+        self._rows: list[tuple[tuple[str, int, int], list[str | None], list[tuple[bytes, bytes]]]] = []
         self._bytes = 0
         self.last: bytes | None = None
 
     def write(self, page: Sequence[Entry]) -> None:
         self._table = self._table or Table(columns_of(page))
         for entry_id, words in page:
-            self._rows.append((entry_id.decode(), *self._table.split(words, empty=True)))
+            self._rows.append((id_cells(entry_id), *self._table.split(words, empty=True)))
             self._bytes += sum(map(len, words))
             if len(self._rows) >= self.most_entries or self._bytes >= self.most_bytes:
                 self._finish_part()
@@ -217,9 +217,12 @@ class _ParquetRows:
         ids, cells, others = zip(*self._rows, strict=True)
         self._rows, self._bytes = [], 0
         texts: list[Any] = list(zip(*cells, strict=True)) or []
-        arrays = [pa.array(column, pa.string()) for column in (ids, *texts)]
+        texts_of_ids, *numbers = zip(*ids, strict=True)
+        arrays = [pa.array(texts_of_ids, pa.string())]
+        arrays += [pa.array([each if each < 2**63 else None for each in column], pa.int64()) for column in numbers]
+        arrays += [pa.array(column, pa.string()) for column in texts]
         arrays.append(pa.array([each or None for each in others], pa.map_(pa.binary(), pa.binary())))
-        return pa.table(arrays, names=[ID, *self._table.columns, OTHER]), ids[-1]
+        return pa.table(arrays, names=[*IDS, *self._table.columns, OTHER]), ids[-1][0]
 
 
 class Parquet(_ParquetRows):
@@ -237,7 +240,7 @@ class Parquet(_ParquetRows):
         self._number = len(parts)
         if parts:
             self.last = parts[-1].stem.rpartition("_")[2].encode()
-            self._table = Table(pq.read_schema(parts[-1]).names[1:-1])
+            self._table = Table(pq.read_schema(parts[-1]).names[len(IDS) : -1])
 
     def _finish_part(self) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import

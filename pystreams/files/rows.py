@@ -6,8 +6,8 @@
     parquet  a column for each field. `_id` is the ID; null means that the entry does not have the field
     lines    each line is the value of one field
 
-The column `_other` contains the fields without a column, as pairs of name and value: in CSV as JSON, in Parquet as a
-map of bytes.
+The columns `_ms` and `_seq`, which repeat the numbers of the ID, are skipped. The column `_other` contains the fields
+without a column, as pairs of name and value: in CSV as JSON, in Parquet as a map of bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from pystreams.errors import fail
 from pystreams.values import names
-from pystreams.values.row_columns import ID, OTHER
+from pystreams.values.row_columns import ID, IDS, OTHER
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
 _PARQUET_ROWS = 1000  # rows converted to Python objects at a time
@@ -84,7 +84,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
             raise ValueError("it is not an object")
         if set(value) >= {"id", "fields"} and set(value) <= {"id", "fields", "stream"}:
             return Row(str(value["id"]).encode(), _words(value["fields"]))
-        entry_id = value.pop(ID, None)
+        entry_id, *_ = [value.pop(name, None) for name in IDS]
         words = [word for field, each in value.items() if each is not None for word in (field.encode(), _value(each))]
         return Row(None if entry_id is None else str(entry_id).encode(), words)
     except RecursionError:
@@ -130,7 +130,7 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
                     entry_id = names.from_shell(cell) or None
                 elif field == OTHER:
                     other = cell
-                elif cell:
+                elif cell and field not in IDS:
                     words += [names.from_shell(field), names.from_shell(cell)]
             try:
                 words += _words(_loads(other)) if other else []
@@ -167,7 +167,7 @@ def _of_batch(columns: Sequence[str], values: Sequence[list[Any]]) -> Iterator[R
                 entry_id = _bytes(cell)
             elif name == OTHER and isinstance(cell, list):
                 words += [_bytes(word) for pair in cell for word in pair]
-            else:
+            elif name not in IDS:
                 words += [name.encode(), _bytes(cell)]
         yield Row(entry_id, words)
 

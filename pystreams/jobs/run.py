@@ -130,7 +130,9 @@ class Run:
         )
         reader = self.spark.readStream.format("pystreams").options(**found)
         if schema is not None:
-            reader = reader.schema(f"_id string, _stream string, _timestamp timestamp, {schema}")
+            reader = reader.schema(
+                f"_id string, _stream string, _timestamp timestamp, _ms bigint, _seq bigint, {schema}"
+            )
         return reader.load()
 
     def write(self, rows: DataFrame, **options: object) -> None:

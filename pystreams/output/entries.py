@@ -10,7 +10,7 @@ from pystreams.output.console import Form, Output
 from pystreams.values import fields as values
 from pystreams.values import names
 from pystreams.values.decoding import Decoding
-from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
+from pystreams.values.row_columns import IDS, OTHER, Table, columns_of, csv_cells, id_cells
 
 
 class Lines:
@@ -68,7 +68,7 @@ class Lines:
             if columns is None and self._fields is not None:
                 columns = [*map(names.to_shell, self._fields)]
             self._table = Table(columns_of([(entry_id, list(words))]) if columns is None else columns)
-            writer.writerow([ID, *(["_stream"] if self._several else []), *self._table.columns, OTHER])
+            writer.writerow([*IDS, *(["_stream"] if self._several else []), *self._table.columns, OTHER])
         where = [names.shown(stream)] if self._several else []
-        writer.writerow([entry_id.decode(), *where, *csv_cells(self._table, words)])
+        writer.writerow([*id_cells(entry_id), *where, *csv_cells(self._table, words)])
         self._out.write(buffer.getvalue().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

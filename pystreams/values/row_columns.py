@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from pystreams.values import fields
 from pystreams.values.fields import Entry
 from pystreams.values.names import from_shell
+from streamwire.stream_id import StreamId
 
 ID, OTHER = "_id", "_other"
+#: Columns of the ID: its text, and its two numbers, by which rows can be sorted.
+IDS = (ID, "_ms", "_seq")
 
 
 def columns_of(page: Sequence[Entry]) -> list[str]:
@@ -17,7 +20,7 @@ def columns_of(page: Sequence[Entry]) -> list[str]:
     found: dict[bytes, None] = {}
     for _, words in page:
         found.update(dict.fromkeys(words[0::2]))
-    return [name.decode() for name in found if is_text(name) and name and name.decode() not in (ID, OTHER)]
+    return [name.decode() for name in found if is_text(name) and name and name.decode() not in (*IDS, OTHER)]
 
 
 def is_text(value: bytes) -> bool:
@@ -55,6 +58,12 @@ class Table:
 def _fits_a_line(value: bytes) -> bool:
     """Return whether a value fits into a CSV cell: no line break, and not empty (which means no field)."""
     return bool(value) and b"\n" not in value and b"\r" not in value
+
+
+def id_cells(entry_id: bytes) -> tuple[str, int, int]:
+    """Return the values of the columns `IDS`."""
+    found = StreamId.parse(entry_id)
+    return entry_id.decode(), found.ms, found.seq
 
 
 def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_reference, values
-from spark_streams.columns.names import ID, STREAM, TIMESTAMP
+from spark_streams.columns.names import attributes
 
 _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
     (spark.IntegerType(), pa.int32()),
@@ -31,12 +31,11 @@ Entry = dict[bytes, bytes]
 
 
 def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
-    """Return the columns `_id`, `_stream` and `_timestamp`, followed by one column per field.
+    """Return the columns `_id`, `_stream`, `_timestamp`, `_ms` and `_seq`, followed by one column per field.
 
     If `json_field` is set, that field contains JSON objects, and there is one column per member instead.
     """
-    made = spark.StructType()
-    made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
+    made = attributes()
     found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
     for name, kind in found.items():
         if name not in made.fieldNames():

@@ -7,7 +7,8 @@ from pyspark.sql import types as spark
 from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
-ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
+ID, STREAM, TIMESTAMP, MS, SEQ = "_id", "_stream", "_timestamp", "_ms", "_seq"
+DELIVERIES, FIELDS = "_deliveries", "fields"
 #: Column with a JSON object: the name and the original text of each column whose value did not parse.
 RESCUED = "_rescued"
 #: The connector's own columns with their allowed types; the first is the default.
@@ -15,6 +16,8 @@ RESERVED: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),
     STREAM: (spark.StringType,),
     TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
+    MS: (spark.LongType,),
+    SEQ: (spark.LongType,),
     DELIVERIES: (spark.IntegerType, spark.LongType),
 }
 SCALARS = tuple(
@@ -23,6 +26,13 @@ SCALARS = tuple(
     if hasattr(spark, name)
 )
 _TEXTS = (spark.StringType, spark.BinaryType)
+
+
+def attributes() -> spark.StructType:
+    """Return the columns that a read has in addition to the entries' fields, unless the user's schema names others."""
+    return spark.StructType(
+        [spark.StructField(name, kinds[0]()) for name, kinds in RESERVED.items() if name != DELIVERIES]
+    )
 
 
 def check_reserved(field: spark.StructField) -> None:

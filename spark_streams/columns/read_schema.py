@@ -2,7 +2,7 @@
 
 A column is one of
 
-* an attribute of the entry: `_id`, `_stream`, `_timestamp`, `_deliveries`;
+* an attribute of the entry: `_id`, `_stream`, `_timestamp`, `_ms`, `_seq`, `_deliveries`;
 * a map of all fields of the entry, named `fields`;
 * one field of the entry;
 * a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change event.
@@ -32,8 +32,10 @@ from spark_streams.columns.names import (
     DELIVERIES,
     FIELDS,
     ID,
+    MS,
     RESCUED,
     RESERVED,
+    SEQ,
     STREAM,
     TIMESTAMP,
     check_reserved,
@@ -51,7 +53,7 @@ from streamclient.codec.reply import Page
 from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
 
-DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
+DEFAULT = "_id string, _stream string, _timestamp timestamp, _ms bigint, _seq bigint, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
 #: The stream of a page, or the page's streams in order, each with its number of entries.
@@ -251,6 +253,10 @@ class ReadSchema:
             return _streams(stream, page.count).cast(kind)
         if name == TIMESTAMP:
             return _timestamps(page.milliseconds(), kind)
+        if name == MS:
+            return page.milliseconds()
+        if name == SEQ:
+            return page.sequences()
         if name == DELIVERIES:
             return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
         return pa.nulls(page.count, kind)  # the corrupt record, which is filled after all other columns have been read

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from spark_streams.columns.names import ID, STREAM, TIMESTAMP
+from spark_streams.columns.names import attributes
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
@@ -59,8 +59,7 @@ def schema(options: ReadOptions) -> spark.StructType:
     found = reader(options)
     if found.schema is None:
         fail("SUBJECT_MISSING", registry=_registry(options), subject=_subject(options) or "(several streams)")
-    made = spark.StructType()
-    made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
+    made = attributes()
     for field in found.fields():
         if field.name not in made.fieldNames():
             made.add(field)

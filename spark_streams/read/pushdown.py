@@ -1,4 +1,4 @@
-"""Filter pushdown: filters on `_stream` and `_timestamp` narrow the streams and ranges of a batch read.
+"""Filter pushdown: filters on `_stream`, `_id`, `_timestamp` and `_ms` narrow the streams and ranges of a batch read.
 
 Spark refuses a reader with `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is on. So such a reader is
 created only in the worker process that pushes filters down. Spark applies every filter again: the read may be narrowed
@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 from pyspark.sql.datasource import (
     EqualTo,
@@ -22,7 +21,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from spark_streams.columns.names import STREAM, TIMESTAMP
+from spark_streams.columns.names import ID, MS, STREAM, TIMESTAMP
 from spark_streams.read.batch import BatchReader
 from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 
@@ -41,7 +40,7 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Narrow the read by the filters, and return all filters, so that Spark applies them again."""
         for predicate in filters:
-            self.narrow(_streams(predicate), *_times(predicate))
+            self.narrow(_streams(predicate), *_ids(predicate))
         return filters
 
 
@@ -54,12 +53,20 @@ def _streams(predicate: Filter) -> set[str] | None:
     return set(predicate.value) if isinstance(predicate, In) else None
 
 
-def _times(predicate: Filter) -> tuple[StreamId, StreamId]:
+def _ids(predicate: Filter) -> tuple[StreamId, StreamId]:
     """Return a range (after, upto] of IDs. Rows outside this range cannot pass the filter."""
-    value: Any = getattr(predicate, "value", None)
-    if getattr(predicate, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
+    attribute, value = getattr(predicate, "attribute", None), getattr(predicate, "value", None)
+    if attribute == (ID,) and isinstance(predicate, EqualTo):
+        try:
+            found = StreamId.parse(predicate.value)
+        except ValueError:  # no row passes the filter
+            return ZERO, ZERO
+        return found.before(), found
+    if attribute == (MS,) and isinstance(value, int):
+        low = high = value
+    elif attribute != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
-    if value.tzinfo is None:
+    elif value.tzinfo is None:
         # A time without a zone may be in any zone: since 1970, no offset exceeds 15 hours.
         low = _milliseconds(value.replace(tzinfo=datetime.UTC) - datetime.timedelta(hours=15))
         high = _milliseconds(value.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=15))

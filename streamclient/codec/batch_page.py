@@ -24,7 +24,7 @@ _WORD = 8
 _U = np.uint64
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
 _MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
-_MAX_MS = np.uint64(2**63 - 1)  # larger numbers do not fit int64
+_MAX_SIGNED = np.uint64(2**63 - 1)  # larger numbers do not fit int64
 _SMALL = 10_000  # numbers below this limit have precomputed texts
 _RARE = 4  # if fewer consecutive entries on average have the same milliseconds, each number is formatted separately
 
@@ -73,11 +73,11 @@ class BatchPage:
 
     def milliseconds(self) -> Any:
         texts = self._batches[0].ids
-        if not isinstance(texts, Values):
-            ms = self._halves()[0]
-            large = ms > _MAX_MS
-            return pa.array(ms.view(np.int64), mask=large if large.any() else None)
-        return milliseconds(texts, self.ids)
+        return milliseconds(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[0])
+
+    def sequences(self) -> Any:
+        texts = self._batches[0].ids
+        return sequences(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[1])
 
     def column(self, name: bytes) -> Any:
         number = self._last.get(name)
@@ -122,13 +122,35 @@ class BatchPage:
 
 def milliseconds(texts: Values, ids: Callable[[], Any]) -> Any:
     """Return the first half of each ID as an int64 array; `ids` returns their texts as an array."""
-    if np.min(texts.lengths) > _MS_DIGITS + 1:
-        near = overlapping(texts.data, 2 * _WORD)[texts.starts].view("<u8").reshape(-1, 2)
-        high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
-        dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
-        if high is not None and low is not None and (dashes == ord("-")).all():
-            return pa.array((high * _U(100_000) + low).view(np.int64))
-    return decode_reference.milliseconds(ids().to_pylist())
+    found = _milliseconds(texts)
+    return decode_reference.half(ids().to_pylist(), 0) if found is None else pa.array(found.view(np.int64))
+
+
+def sequences(texts: Values, ids: Callable[[], Any]) -> Any:
+    """Return the second half of each ID as an int64 array; `ids` returns their texts as an array."""
+    lengths = texts.lengths - (_MS_DIGITS + 1)
+    if np.max(lengths) <= _WORD and _milliseconds(texts) is not None:
+        words = overlapping(texts.data, _WORD)[texts.starts + (_MS_DIGITS + 1)].view("<u8").ravel()
+        found = digits.plain(words, lengths)
+        if found is not None:
+            return pa.array(found.view(np.int64))
+    return decode_reference.half(ids().to_pylist(), 2)
+
+
+def _milliseconds(texts: Values) -> NDArray[np.uint64] | None:
+    """Return the first half of each ID if all have thirteen digits; otherwise None."""
+    if np.min(texts.lengths) <= _MS_DIGITS + 1:
+        return None
+    near = overlapping(texts.data, 2 * _WORD)[texts.starts].view("<u8").reshape(-1, 2)
+    high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
+    dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
+    return None if high is None or low is None or (dashes != ord("-")).any() else high * _U(100_000) + low
+
+
+def _signed(numbers: NDArray[np.uint64]) -> Any:
+    """Return the numbers as an int64 array; null if a number is too large."""
+    large = numbers > _MAX_SIGNED
+    return pa.array(numbers.view(np.int64), mask=large if large.any() else None)
 
 
 def _array(values: Values) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamclient.codec import decode_reference
-from streamclient.codec.batch_page import BatchPage, milliseconds
+from streamclient.codec.batch_page import BatchPage, milliseconds, sequences
 from streamclient.codec.reply import ALL, Page
 from streamwire import frames
 from streamwire.entry_batch import Values
@@ -104,6 +104,9 @@ class TokenPage:
 
     def milliseconds(self) -> Any:
         return milliseconds(self._ids, self.ids)
+
+    def sequences(self) -> Any:
+        return sequences(self._ids, self.ids)
 
     def column(self, name: bytes) -> Any:
         codes, code_of, row_of, token_of = self._by_name()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import hiredis
 import pyarrow as pa
@@ -35,10 +35,12 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
     return ScalarPage(entries)
 
 
-def milliseconds(ids: Sequence[bytes]) -> Any:
-    """Return the first half of each ID as an int64 array; null if it is not a number below 2**63."""
-    halves = [entry_id.partition(b"-")[0] for entry_id in ids]
-    numbers = [int(half) if half.isdigit() and len(half) <= 20 else 2**63 for half in halves]
+def half(ids: Sequence[bytes], number: Literal[0, 2]) -> Any:
+    """Return the part of each ID before (0) or after (2) the dash as an int64 array; null if it is not a number below
+    2**63.
+    """
+    halves = [entry_id.partition(b"-")[number] for entry_id in ids]
+    numbers = [int(each) if each.isdigit() and len(each) <= 20 else 2**63 for each in halves]
     return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())
 
 
@@ -63,7 +65,10 @@ class ScalarPage:
         return [entry_id for entry_id, _ in self._entries[rows]]
 
     def milliseconds(self) -> Any:
-        return milliseconds([entry_id for entry_id, _ in self._entries])
+        return half(self.id_texts(), 0)
+
+    def sequences(self) -> Any:
+        return half(self.id_texts(), 2)
 
     def column(self, name: bytes) -> Any:
         return pa.array([fields.get(name) for fields in self._fields], pa.binary())

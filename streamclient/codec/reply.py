@@ -57,7 +57,11 @@ class Page(Protocol):
         ...
 
     def milliseconds(self) -> Any:
-        """Return an int64 array: the first half of each ID."""
+        """Return an int64 array: the first half of each ID; null if it is not below 2**63."""
+        ...
+
+    def sequences(self) -> Any:
+        """Return an int64 array: the second half of each ID; null if it is not below 2**63."""
         ...
 
     def column(self, name: bytes) -> Any:

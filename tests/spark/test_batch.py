@@ -23,15 +23,21 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_read_without_a_schema(bench: Bench) -> None:
-    """Without a schema, a row has the entry's ID, stream, time and fields."""
-    bench.client.xadd("s", {"a": "1", "b": ""}, id="1526919030474-55")
-    bench.client.xadd("s", {b"\xc3\xa9": "ü"}, id="1526919030474-56")
-    rows = bench.reader(stream="s").load().collect()
-    moment = datetime.datetime.fromtimestamp(1526919030.474)
-    assert rows == [
-        Row(_id="1526919030474-55", _stream="s", _timestamp=moment, fields={"a": "1", "b": ""}),
-        Row(_id="1526919030474-56", _stream="s", _timestamp=moment, fields={"é": "ü"}),
+    """Without a schema, a row has the entry's ID, stream, time and fields. `_ms` and `_seq` order the rows, which can
+    be written unchanged.
+    """
+    bench.client.xadd("s", {"a": "1", "b": ""}, id="1526919030474-9")
+    bench.client.xadd("s", {b"\xc3\xa9": "ü"}, id="1526919030474-10")
+    frame = bench.reader(stream="s").load()
+    at, ms = datetime.datetime.fromtimestamp(1526919030.474), 1526919030474
+    assert frame.orderBy(f.desc("_ms"), f.desc("_seq")).collect() == [
+        Row(_id=f"{ms}-10", _stream="s", _timestamp=at, _ms=ms, _seq=10, fields={"é": "ü"}),
+        Row(_id=f"{ms}-9", _stream="s", _timestamp=at, _ms=ms, _seq=9, fields={"a": "1", "b": ""}),
     ]
+    bench.write(frame.coalesce(1).sortWithinPartitions("_ms", "_seq"), stream="copy")
+    assert bench.client.xrange("copy") == bench.client.xrange("s")
+    bench.write(frame, stream="other", keepIds="false")
+    assert [fields for _, fields in bench.client.xrange("other")] == [fields for _, fields in bench.client.xrange("s")]
 
 
 def test_a_read_with_a_schema(bench: Bench) -> None:

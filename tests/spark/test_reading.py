@@ -86,17 +86,18 @@ def test_a_shared_group(bench: Bench) -> None:
 
 
 def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
-    """Without a schema, columns are inferred from the fields; if Spark's setting is on, filters on streams and times
-    are pushed down.
+    """Without a schema, columns are inferred from the fields; if Spark's setting is on, filters on streams, times and
+    IDs are pushed down.
     """
     for n in range(6):
         bench.client.xadd(f"s{n % 2}", {"n": n, "x": n / 2, "tags": '["a"]'}, id=f"{1_700_000_000_000 + n}-1")
     frame = bench.reader(streams="s0,s1", inferSchema="true").load()
     assert frame.schema.simpleString() == (
-        "struct<_id:string,_stream:string,_timestamp:timestamp,n:int,x:double,tags:string>"
+        "struct<_id:string,_stream:string,_timestamp:timestamp,_ms:bigint,_seq:bigint,n:int,x:double,tags:string>"
     )
     moment = datetime.datetime.fromtimestamp(1_700_000_000.002, datetime.UTC)
     wanted = (f.col("_stream") == "s0") & (f.col("_timestamp") >= f.lit(moment))
+    numbered = (f.col("_stream") == "s1") & (f.col("_ms") > 1_700_000_000_001)
     nested = bench.reader(streams="s0,s1", fieldsType="binary").load()
     assert dict(nested.dtypes)["fields"] == "map<binary,binary>"
     bench.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
@@ -105,6 +106,10 @@ def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
         found = with_types.where(wanted)
         assert sorted(row.n for row in found.collect()) == [2, 4]
         assert found.rdd.getNumPartitions() == 1
+        by_id = bench.reader(streams="s0,s1").schema("_id string, _stream string, _ms bigint, n int").load()
+        assert sorted(row.n for row in by_id.where(numbered).collect()) == [3, 5]
+        assert [row.n for row in by_id.where(f.col("_id") == "1700000000003-1").collect()] == [3]
+        assert by_id.where(f.col("_id") == "3").count() == 0
     finally:
         bench.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert sorted(row.n for row in frame.where(wanted).collect()) == [2, 4]

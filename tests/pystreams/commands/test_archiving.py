@@ -84,7 +84,9 @@ def test_ranges_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) ->
     """`--from` is inclusive, `--before` is exclusive, and fields without a column are in `_other`."""
     file = tmp_path / "o.csv"
     cli_of("export", "orders", str(file), "--from", "5", "--before", "7-0", "--columns", "city")
-    assert file.read_text() == '_id,city,_other\n5-0,köln,"{""n"": ""5""}"\n6-0,köln,"{""n"": ""6""}"\n'
+    assert (
+        file.read_text() == '_id,_ms,_seq,city,_other\n5-0,5,0,köln,"{""n"": ""5""}"\n6-0,6,0,köln,"{""n"": ""6""}"\n'
+    )
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
@@ -277,7 +279,7 @@ def test_a_file_that_is_not_an_export_is_unchanged(
     assert file.read_text() == text
 
 
-@pytest.mark.parametrize("columns", ["_id", "n,_other", "n,n", b"n,\xff"])
+@pytest.mark.parametrize("columns", ["_id", "_ms", "n,_other", "n,n", b"n,\xff"])
 def test_invalid_columns_are_rejected(cli_of: Cli, stream: redis.Redis, tmp_path: Path, columns: str | bytes) -> None:
     """`--columns` rejects reserved names, duplicates, and names that are not UTF-8."""
     file = tmp_path / "s.csv"
@@ -318,7 +320,7 @@ def test_the_file_named_dash_is_standard_output(
     for form in ("jsonl", "csv"):
         cli_of("export", "s", f"file.{form}")
         assert cli_of("export", "s", "-", "--format", form) == (tmp_path / f"file.{form}").read_text()
-    assert cli_of("export", "s", "-", "--format", "csv", "--columns", "b").splitlines()[0] == "_id,b,_other"
+    assert cli_of("export", "s", "-", "--format", "csv", "--columns", "b").splitlines()[0] == "_id,_ms,_seq,b,_other"
     for words in (("parquet",), ("csv", "--resume")):
         assert "Standard output" in cli_of.failure("export", "s", "-", "--format", *words, status=2)
     assert not (tmp_path / "-").exists()

@@ -81,7 +81,11 @@ def test_each_format_has_the_entries_of_the_range(viewer: Dashboard, client: red
     assert found[5]["fields"]["n"] == {"base64": base64.b64encode(b"\xff\x00").decode()}
     given = {"from": "2000-0", "before": "1970-01-01T00:00:04Z"}
     table = list(csv.reader(io.StringIO(_exported(viewer, stream="orders", format="csv", **given).text)))
-    assert table == [["_id", "n", "city", "_other"], ["2000-0", "2", "Košice", ""], ["3000-0", "3", "Gent", ""]]
+    assert table == [
+        ["_id", "_ms", "_seq", "n", "city", "_other"],
+        ["2000-0", "2000", "0", "2", "Košice", ""],
+        ["3000-0", "3000", "0", "3", "Gent", ""],
+    ]
     whole = pq.read_table(io.BytesIO(_exported(viewer, stream="orders").content)).to_pydict()
     assert whole["n"] == ["1", "2", "3", "4", "5", None]
     assert whole["city"][:2] == ["Gent", "Košice"]
@@ -102,7 +106,7 @@ def test_a_parquet_export_is_one_file(viewer: Dashboard, client: redis.Redis, mo
     assert file.num_row_groups == 3
     found = file.read().to_pydict()
     assert found["n"] == [str(at) for at in range(1, 101)]
-    assert list(found) == ["_id", "n", "_other"]
+    assert list(found) == ["_id", "_ms", "_seq", "n", "_other"]
     assert found["_other"][99] == [(b"m", b"100")]
 
 

@@ -33,8 +33,8 @@ def columns(**options: str) -> list[str]:
     """Return the names of the inferred columns, without the connector's own."""
     found = resolution.schema(read_options({**URL, **options}))
     assert found is not None
-    assert found.fieldNames()[:3] == ["_id", "_stream", "_timestamp"]
-    return found.fieldNames()[3:]
+    assert found.fieldNames()[:5] == ["_id", "_stream", "_timestamp", "_ms", "_seq"]
+    return found.fieldNames()[5:]
 
 
 def condition(made: Any) -> str:

@@ -52,7 +52,7 @@ def seen(page: Page, names: list[bytes]) -> list[object]:
     fields = [part.to_pylist() for part in page.fields()]
     ids = page.ids().to_pylist()
     assert [page.id_texts(), page.id_texts(slice(1, None, 2)), page.last_id()] == [ids, ids[1::2], ids[-1]]
-    return [page.count, ids, page.milliseconds().to_pylist(), columns, fields]
+    return [page.count, ids, page.milliseconds().to_pylist(), page.sequences().to_pylist(), columns, fields]
 
 
 @unhurried

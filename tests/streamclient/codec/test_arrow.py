@@ -68,6 +68,7 @@ def seen(page: Page, names: list[bytes]) -> dict[str, object]:
         "last": page.last_id(),
         "ids": page.ids().to_pylist(),
         "ms": page.milliseconds().to_pylist(),
+        "seq": page.sequences().to_pylist(),
         "columns": {name: page.column(name).to_pylist() for name in names},
         "fields": [part.to_pylist() for part in page.fields()],
     }
