@@ -1,10 +1,13 @@
-"""Preflight: early checks of the options in calls of `load()`, `start()` and `toTable()`, in any thread.
+"""Preflight: work on calls of `load()`, `save()`, `start()` and `toTable()` in the program's process, in any thread.
 
 Spark calls a Python data source late. For a read with a schema, and for streaming reads and writes, it does so when the
-query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark without changing what
-they do. For the format `pystreams` the wrappers first parse the options in the program's process: names, values, and
-options that exclude or require each other. Checks that depend on the driver's environment or a server are left to the
-query.
+query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark. For the format
+`pystreams` the wrappers first parse the options: names, values, and options that exclude or require each other. Checks
+that depend on a server are left to the query.
+
+Spark also calls a data source in processes of its own, with the environment that the JVM had at its start. A program
+may set PYSTREAMS_URL later, as in a notebook. So the wrappers add the server that the program's environment names to
+the options.
 
 Spark finds a registered source only through the active session of the calling thread, and a thread that the program
 has started itself has none. So the wrappers also make the builder's session the active one.
@@ -67,8 +70,10 @@ def _checked(
             if isinstance(path, str) and original.__name__ != "toTable":
                 further["path"] = path
             folded = {name.lower() for name in further}
-            remaining = {name: value for name, value in given.items() if name.lower() not in folded}
-            check({**remaining, **{name: _text(value) for name, value in further.items()}})
+            options = {name: value for name, value in given.items() if name.lower() not in folded}
+            options |= {name: _text(value) for name, value in further.items()}
+            check(options)
+            named |= parsing.of_environment(options)
             activate(builder)
         return original(builder, *words, **named)
 
@@ -120,4 +125,7 @@ def _of_connect(builder: Any) -> tuple[str | None, dict[str, str]]:
     written = getattr(builder, "_write_proto", None)
     if written is not None:
         return written.format, dict(written.options)
+    write = getattr(builder, "_write", None)
+    if write is not None:
+        return write.source, dict(write.options)
     return builder._format, dict(builder._options)

@@ -142,6 +142,12 @@ def server(given: Mapping[str, str]) -> Address | Embedded:
     return ConnectOptions(**connect).server()
 
 
+def of_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the connection options that this process's environment adds to those of a read or write."""
+    (connect,) = _CONNECT.parse(for_connections(given))
+    return ConnectOptions(**connect).of_environment()
+
+
 def for_connections(given: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a connection among the given options."""
     return {name: text for name, text in given.items() if name in _CONNECT}

@@ -114,7 +114,12 @@ def address(data: str | None = None) -> Address:
     if is_new and discards.notices():
         # Warn only about an engine in memory: it is the default, and its data is lost when it ends.
         level = logging.INFO if settings else logging.WARNING
-        advice = "" if settings else " To keep them, set the option 'url' (or PYSTREAMS_URL) or 'embedded.dir'."
+        advice = (
+            ""
+            if settings
+            else " To keep them, set the option 'url' or 'embedded.dir', or the environment variable PYSTREAMS_URL "
+            "(without spark_streams.register(spark): before Spark starts)."
+        )
         _log.log(level, "No server is named: the embedded engine keeps all streams %s.%s", life_of_data, advice)
     return Address(found.url, f"{socket.gethostname()}/{process}")
 

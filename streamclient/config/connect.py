@@ -107,14 +107,30 @@ class ConnectOptions:
         if self.credential_provider is not None and in_url.username is not None:
             refuse(self, "credential_provider", "the url has a user, and the provider returns one: remove one of them")
 
+    def of_environment(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the options `url`, `user` and `password` that the environment sets and these options do not."""
+        url, found = self.url, {}
+        if url is None and environment.get(URL):
+            url = parsed(URL, address.parse, environment[URL])
+            found["url"] = environment[URL]
+        if url is None or self.credential_provider is not None:
+            return found
+        if environment.get(USER) and not self.user and not url.login.username:
+            found["user"] = environment[USER]
+        has_password = self.password or self.password_file or url.login.password
+        if environment.get(PASSWORD) and not has_password:
+            found["password"] = environment[PASSWORD]
+        return found
+
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
         """Return the server's address, or the embedded engine if neither the options nor the environment name a server.
 
         The environment is read here, on the driver, because a worker's environment may differ.
         """
+        found = self.of_environment(environment)
         url = self.url
-        if url is None and environment.get(URL):
-            url = parsed(URL, address.parse, environment[URL])
+        if "url" in found:
+            url = address.parse(found["url"])
         for name in ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password"):
             if getattr(self, name) is not None and (url is None or not url.encrypted):
                 refuse(self, name, "TLS needs a url that begins with rediss")
@@ -122,13 +138,10 @@ class ConnectOptions:
             return Embedded(self.embedded_dir)
         if self.embedded_dir is not None:
             refuse(self, "embedded_dir", f"it applies only to the embedded engine, and a url (option or {URL}) is set")
-        in_url = url.login
-        user = self.user or (None if in_url.username else environment.get(USER)) or None
-        password = self.password or (None if in_url.password else environment.get(PASSWORD)) or None
-        self._check_one_secret(in_url)
+        self._check_one_secret(url.login)
         credentials = Credentials(
-            None if self.credential_provider else user,
-            None if self.credential_provider or self.password_file else password,
+            self.user or found.get("user"),
+            self.password or found.get("password"),
             self.sentinel_user,
             self.sentinel_password,
             Tls(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_key_password, self.tls_verify),

@@ -10,7 +10,7 @@ import decimal
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrameReader
+from pyspark.sql import DataFrameReader, DataFrameWriter
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.types import Row
@@ -235,11 +235,15 @@ def test_invalid_reads_are_refused_with_a_headline(bench: Bench) -> None:
 @pytest.mark.parametrize("bench", ["engine"], indirect=True)
 def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a program has registered the format, `load()` and `start()` raise the error for invalid options, with and
-    without a schema.
+    without a schema. They and `save()` use the server that the program's environment names.
     """
-    for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
-        for method in methods:
-            monkeypatch.setattr(kind, method, getattr(kind, method))
+    for kind, method in (
+        (DataFrameReader, "load"),
+        (DataStreamReader, "load"),
+        (DataStreamWriter, "start"),
+        (DataFrameWriter, "save"),
+    ):
+        monkeypatch.setattr(kind, method, getattr(kind, method))
     monkeypatch.setattr(DataStreamWriter, "toTable", DataStreamWriter.toTable)
     preflight.install(connect=False)
     bench.add("s", 1)
@@ -255,6 +259,10 @@ def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.M
     bench.run(frame, stream="t", maxlen=10)
     assert bench.numbers("t") == [0]
     assert bench.reader().schema("n int").load("t").count() == 1
+    monkeypatch.setenv("PYSTREAMS_URL", bench.url)  # the session exists already, as in a notebook
+    rows = bench.spark.read.format("pystreams").schema("n int").load("t")
+    rows.write.format("pystreams").mode("append").save("u")
+    assert bench.numbers("u") == [0]
 
 
 @pytest.mark.parametrize("bench", [pytest.param("redis", marks=pytest.mark.redis)], indirect=True)

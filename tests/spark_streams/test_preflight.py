@@ -1,4 +1,4 @@
-"""Preflight: `load()` and `start()` reject wrong options.
+"""Preflight: `load()` and `start()` reject wrong options, and add the server that the environment names.
 
 The tests use Spark Connect's classes, which need no server for this; `tests/spark/test_batch.py` has the test with
 Spark.
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.connect.plan import WriteStreamOperation
-from pyspark.sql.connect.readwriter import DataFrameReader
+from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from spark_streams import preflight
@@ -20,9 +20,14 @@ from spark_streams.errors import OptionsError
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the checks in front of stubs of Spark's methods."""
-    for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
-        for method in methods:
-            monkeypatch.setattr(kind, method, _returns)
+    monkeypatch.delenv("PYSTREAMS_URL", raising=False)
+    for kind, method in (
+        (DataFrameReader, "load"),
+        (DataStreamReader, "load"),
+        (DataStreamWriter, "start"),
+        (DataFrameWriter, "save"),
+    ):
+        monkeypatch.setattr(kind, method, _returns)
     monkeypatch.setattr(DataStreamWriter, "toTable", DataStreamWriter.toTable)
     preflight.install(connect=True)
     preflight.install(connect=True)
@@ -69,6 +74,24 @@ def test_wrong_options_are_refused_by_load(load: Any, refusal: str) -> None:
 def test_other_formats_are_left_alone() -> None:
     """Options of other formats are not checked."""
     assert DataFrameReader(None).format("csv").options(strem="s").load("x") == (("x",), {})
+
+
+def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server and login in the program's environment become options, unless the program sets these options."""
+    monkeypatch.setenv("PYSTREAMS_URL", "redis://there")
+    monkeypatch.setenv("PYSTREAMS_USER", "job")
+    monkeypatch.setenv("PYSTREAMS_PASSWORD", "pw")
+    login = {"user": "job", "password": "pw"}
+    assert reader().load("s") == (("s",), {"url": "redis://there", **login})
+    assert reader(DataStreamReader, URL="redis://here").load("s") == (("s",), login)
+    assert reader(url="redis://a:b@here").load("s") == (("s",), {})
+    assert reader(passwordFile="/pw").load("s") == (("s",), {"url": "redis://there", "user": "job"})
+    written = DataFrameWriter(None, None).format("pystreams").options(user="me")  # type: ignore[arg-type]
+    assert written.save("s") == (("s",), {"url": "redis://there", "password": "pw"})
+    assert written.save("s", format="csv") == (("s",), {"format": "csv"})
+    monkeypatch.setenv("PYSTREAMS_URL", "there")
+    with pytest.raises(OptionsError, match="PYSTREAMS_URL"):
+        reader().load("s")
 
 
 def test_start_refuses_wrong_options() -> None:

@@ -50,7 +50,7 @@ def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
     assert began.startswith(
         "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
     )
-    assert "'url' (or PYSTREAMS_URL) or 'embedded.dir'" in began
+    assert "'url' or 'embedded.dir', or the environment variable PYSTREAMS_URL" in began
     assert ended.startswith("pystreams: The embedded engine kept its data in memory and ends with its driver.")
     assert "It discards 1,006 unread and 200 unacknowledged entries in 4 streams: " in ended
     assert "orders (1,000 unread, 200 pending), a (3 unread), b (2 unread) and 1 more. To keep them," in ended
