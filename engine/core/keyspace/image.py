@@ -9,6 +9,8 @@ another thread can read it at any time.
 When a key is removed, the last key of the table moves to its slot (``engine.core.keyspace.key_table``), where the walk
 may find that key. It must not be captured twice. If it was added after the start of the image, it must not be captured
 at all. So it is recorded as done, like every key that was captured out of order.
+
+Keys that are due but not deleted are captured, too: on a replica, only the master decides when they are deleted.
 """
 
 from __future__ import annotations
@@ -101,10 +103,7 @@ def _empty(fields: HashImage) -> None:
 
 
 def capture(databases: Sequence[Database], config: Config, now: int) -> Image:
-    """Return the state of all databases at the current time ``now``, in milliseconds since the epoch.
-
-    Due keys are left out.
-    """
+    """Return the state of all databases at the current time ``now``, in milliseconds since the epoch."""
     builder = ImageBuilder(databases, config, now)
     builder.finish()
     return builder.image
@@ -119,7 +118,7 @@ class ImageBuilder:
     def __init__(self, databases: Sequence[Database], config: Config, now: int) -> None:
         self._databases = databases
         storage = Storage.for_reading_once()
-        self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
+        self._walks = [_Walk(db, storage) for db in databases if len(db)]
         #: Walks in progress by the number of their database.
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
@@ -183,10 +182,9 @@ class ImageBuilder:
 class _Walk:
     """The walk through one database's tables, from the last key to the first."""
 
-    def __init__(self, db: Database, now: int, storage: Storage) -> None:
+    def __init__(self, db: Database, storage: Storage) -> None:
         self.image = DatabaseImage(db.index)
         self._table, self._expires = db.tables()
-        self._now = -1 if db.changes.replaying else now
         self._storage = storage
         #: Number of leading keys that are still to be captured, except keys in ``_done``.
         self._left = len(self._table)
@@ -226,14 +224,12 @@ class _Walk:
         return work + _DEADLINE_US * (self.image.expiring - expiring)
 
     def _add(self, names: list[bytes], values: list[Any]) -> None:
-        expires, now, done = self._expires, self._now, self._done
-        deadlines = {name: expires[name] for name in names if name in expires} if expires else {}
-        if done or (deadlines and min(deadlines.values()) <= now):
-            pairs = zip(names, values, strict=True)
-            chosen = [pair for pair in pairs if pair[0] not in done and deadlines.get(pair[0], now + 1) > now]
+        expires, done = self._expires, self._done
+        if done:
+            chosen = [pair for pair in zip(names, values, strict=True) if pair[0] not in done]
             names, values = [name for name, _ in chosen], [value for _, value in chosen]
-            deadlines = {name: deadlines[name] for name in names if name in deadlines}
         if names:
+            deadlines = {name: expires[name] for name in names if name in expires} if expires else {}
             self.image.add(names, values, deadlines)
 
     def keep(self, key: bytes) -> None:

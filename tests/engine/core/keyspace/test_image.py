@@ -16,6 +16,7 @@ from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace import image
+from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import ImageBuilder
 from engine.shell.durability.background.attempt import Attempt
@@ -108,6 +109,16 @@ def test_events_of_replaced_values_are_reported_during_an_image(monkeypatch):
     side.run("SET string-0 x", "SET hash-0 x")
     builder.cancel()
     assert [event for event in events if event != b"set"] == [b"overwritten", b"overwritten", b"type_changed"]
+
+
+def test_an_image_contains_keys_that_are_due():
+    """A key that is due but not deleted is in an image: on a replica, only the master deletes it."""
+    side = Side()
+    side.core.changes.hold_expiry("master", NEVER)
+    side.core.changes.set_time(NOW_US + 200_000_000)
+    assert side.core.databases[0].is_due(b"hash-3")
+    taken = image.capture(side.core.databases, side.core.config, side.core.changes.now)
+    assert taken.keys == sum(map(len, side.core.databases))
 
 
 @pytest.mark.parametrize("steps", [1, 3, 10])
