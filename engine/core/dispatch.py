@@ -84,6 +84,7 @@ class Core:
         self.pause = Pause()
         self.divided = DividedCommands(changes)
         self.divided.finish = self._finish
+        self.divided.after_command = self._after_command
         self.admission = Admission(self.accounts, changes, self.pause)
         self._ctx = Context(
             session=Session(0, 0),
@@ -228,7 +229,10 @@ class Core:
         changes = self.changes
         changes.set_time(now_us)
         reply: Reply = steps
-        if not steps.is_over:
+        if steps.is_over:
+            # Another command has finished this one.
+            reply = steps.reply
+        elif not self.divided.waits_for_image(steps):
             first = len(changes.effects)
             try:
                 reply = self._run_step(session, steps)
@@ -237,9 +241,6 @@ class Core:
                 raise
             if len(changes.effects) - first > 1:
                 changes.seal_effects(first)
-        else:
-            # Another command has finished this one.
-            reply = steps.reply
         if changes.ready:
             self.blocked.serve()
         return reply
@@ -280,6 +281,9 @@ class Core:
         while not steps.is_over:
             self._run_step(steps.session, steps)
         ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = before
+
+    def _after_command(self, work: Callable[[], None]) -> None:
+        self.host.after_reply(work)
 
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """Return the reply to a refused command, and fail the transaction that it is part of."""

@@ -7,6 +7,8 @@ in all databases. A key that the command only reads is held against changes, any
   A blocked client is served when its keys are no longer held.
 * If a command cannot wait, the divided command is finished first, at once. This applies to a
   master's commands, and to commands such as FLUSHALL and REPLICAOF, which affect all keys.
+* An image of all data, for a snapshot, a log or a replica, waits until no command is between two steps. Commands whose
+  first step is due wait for the image, so that it is taken soon.
 * Held keys do not expire. The time of all steps is that of the first one.
 
 A divided command starts only if none of its keys is held, and waits for nothing. So there is no deadlock.
@@ -26,13 +28,16 @@ from engine.core.table.registry import COMMANDS, EXECUTING, called_by
 class DividedCommands:
     """The divided commands of one core that hold keys. ``running`` is never replaced."""
 
-    __slots__ = ("_changes", "finish", "running")
+    __slots__ = ("_images", "after_command", "finish", "running")
 
     def __init__(self, changes: Changes) -> None:
-        self._changes = changes
         self.running = changes.divided
+        #: Functions that take the images that are postponed.
+        self._images: list[Callable[[], None]] = []
         #: Runs all remaining steps of a command; set by the core.
         self.finish: Callable[[Steps], None]
+        #: Runs a function after the current command; set by the core.
+        self.after_command: Callable[[Callable[[], None]], None]
 
     def start(self, steps: Steps) -> None:
         """Hold the keys of a command. None of them may be held in a way that the command must wait for."""
@@ -48,6 +53,29 @@ class DividedCommands:
         """Release the keys of a finished command."""
         if steps in self.running:
             self.running.remove(steps)
+        if self._images and not self.is_partial:
+            for work in self._images:
+                self.after_command(work)
+            self._images = []
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the data contains a part of a command."""
+        return any(steps.is_started and len(steps.shared) < len(steps.keys) for steps in self.running)
+
+    def postpones_image(self, again: Callable[[], None]) -> bool:
+        """Return whether an image must wait, because the data contains a part of a command. If so, call ``again`` as
+        soon as that is over.
+        """
+        if not self.is_partial:
+            return False
+        if again not in self._images:
+            self._images.append(again)
+        return True
+
+    def waits_for_image(self, steps: Steps) -> bool:
+        """Return whether the first step of a command must wait for an image."""
+        return bool(self._images) and not steps.is_started
 
     def must_wait(self, session: Session, argv: list[bytes]) -> Steps | None:
         """Return a divided command for which a client's command must wait, because it names a held key.

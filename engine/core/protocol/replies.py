@@ -155,7 +155,7 @@ class Steps:
     when the step ends. ``engine.core.environment.divided_commands`` keeps other clients away from the keys.
     """
 
-    __slots__ = ("argv", "is_over", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
+    __slots__ = ("argv", "is_over", "is_started", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
 
     def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
         self.argv = argv
@@ -169,12 +169,15 @@ class Steps:
         self.keys: frozenset[bytes] = frozenset()
         #: The held keys that are only held against changes.
         self.shared: set[bytes] = set()
+        #: Whether a step has run.
+        self.is_started = False
         #: Whether all steps have run, so that ``reply`` is set.
         self.is_over = False
         self.reply: Reply = None
 
     def next(self) -> Reply:
         """Run a step; return the reply, or this object if there are more steps."""
+        self.is_started = True
         try:
             next(self.work)
         except StopIteration as end:

@@ -314,12 +314,17 @@ class DiskDurability:
         if self._ownership.is_held:
             self.keeping.tidy()
         is_asked_for = self.snapshots.is_scheduled
-        if self.rewrites.is_scheduled or (not is_asked_for and self._needs_rewrite()):
-            if self.rewrites.is_prepared():
-                self.switch.start_rewrite()
-                self._follow()
-        elif is_asked_for or self._needs_save():
+        rewrites = self.rewrites.is_scheduled or (not is_asked_for and self._needs_rewrite())
+        saves = not rewrites and (is_asked_for or self.snapshots.due())
+        if not (rewrites or saves) or self.core.divided.postpones_image(self.start_due_work):
+            return
+        if saves:
+            if not is_asked_for:
+                LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
             self.snapshots.start()
+            self._follow()
+        elif self.rewrites.is_prepared():
+            self.switch.start_rewrite()
             self._follow()
 
     def _needs_rewrite(self) -> bool:
@@ -328,12 +333,6 @@ class DiskDurability:
         if self.switch.must_retry or self.log.is_broken:
             return True
         return self.log.is_open and (self.rewrites.has_grown() or self.keeping.wants_new_base())
-
-    def _needs_save(self) -> bool:
-        if not self.snapshots.due():
-            return False
-        LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
-        return True
 
     def _after_rewrite(self, good: bool) -> None:
         self.switch.note_rewritten(good=good)
@@ -367,6 +366,7 @@ class DiskDurability:
             return
         if self._life.state is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
+        self.core.divided.finish_all()
         self.flush_effects()
         try:
             if self.switch.is_wanted:
@@ -394,6 +394,7 @@ class DiskDurability:
     def save(self) -> Reply:
         if self.snapshots.is_running:
             raise CommandError(persistence.SAVE_RUNNING)
+        self.core.divided.finish_all()
         self._save_now()
         return Simple(b"OK")
 
@@ -414,10 +415,10 @@ class DiskDurability:
         if must_wait and not (schedule or within):
             raise CommandError(persistence.SAVE_BLOCKED)
         self.snapshots.ask()
-        if must_wait:
-            return Simple(persistence.SAVE_SCHEDULED)
-        self.core.host.after_reply(self.start_due_work)
-        return Simple(persistence.SAVE_SCHEDULED if within else persistence.SAVE_STARTED)
+        if not must_wait:
+            self.core.host.after_reply(self.start_due_work)
+        starts = not (must_wait or within or self.core.divided.is_partial)
+        return Simple(persistence.SAVE_STARTED if starts else persistence.SAVE_SCHEDULED)
 
     def all_deleted(self) -> None:
         """Start a snapshot of the empty data after the command, so that a crash does not bring the old data back.
@@ -437,7 +438,8 @@ class DiskDurability:
         if self.snapshots.is_running:
             return Simple(persistence.REWRITE_SCHEDULED)
         self.core.host.after_reply(self.start_due_work)
-        return Simple(persistence.REWRITE_SCHEDULED if within else persistence.REWRITE_STARTED)
+        starts = not (within or self.core.divided.is_partial)
+        return Simple(persistence.REWRITE_STARTED if starts else persistence.REWRITE_SCHEDULED)
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000

@@ -190,10 +190,8 @@ class FullSyncs:
 
     def _start_transfer(self) -> None:
         self._start_timer = None
-        if self._transfer is not None:
-            return
         waiting = self._roster.waiting()
-        if not waiting:
+        if not waiting or self._transfer is not None or self._core.divided.postpones_image(self._start_transfer):
             return
         form, version = kind = self._kind(waiting[0])
         receivers = [replica for replica in waiting if self._kind(replica) == kind]

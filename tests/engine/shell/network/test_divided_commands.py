@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from random import Random
 from typing import Any, cast
 
@@ -17,11 +18,15 @@ from engine.core.dispatch import Core
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import Reply, Steps
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.log.commands import Commands
+from engine.shell.network.host import ServerHost
 from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded
 from tests.engine.shell.network.connections.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine, HandWorkers
 from tests.harness.limits import Limits, lower
 from tests.harness.replay import new_core, replayed, state
 
@@ -176,6 +181,35 @@ def test_a_command_on_all_keys_finishes_divided_commands(shell, command):
     assert left == ({} if "FLUSH" in command else {b"h": 40})
     rest(shell)
     assert writer.replies() == [40]
+
+
+@pytest.mark.parametrize("request_line", ["SAVE", "BGSAVE", "BGREWRITEAOF", "CONFIG SET appendonly yes"])
+def test_files_contain_no_part_of_a_command(shell, tmp_path, request_line):
+    """A snapshot or a log's base that is requested between two steps contains all of the command. It does not wait for
+    commands that start later.
+    """
+    runner = shell.runner
+    core, workers = runner.core, HandWorkers()
+    core.config.put("dir", os.fsencode(tmp_path))
+    core.host = ServerHost(core.config, runner, cast(Any, None), lambda: None)
+    durability = DiskDurability(core, workers, Disk())
+    durability.start()
+    writer, next_writer, caller = Client(shell), Client(shell), Client(shell)
+    writer.send(f"HSET first {PAIRS}")
+    for _ in range(3):
+        shell.turns.run()
+    caller.send(request_line)
+    for number in range(20):
+        next_writer.send(f"HSET next-{number} {PAIRS}")
+        shell.turns.run()
+        workers.turn()
+    (reply,) = caller.replies()
+    assert reply in (b"OK", b"Background saving scheduled", b"Background append only file rewriting scheduled")
+    workers.run()
+    durability.close()
+    again = Engine(tmp_path, appendonly="no" if "SAVE" in request_line else "yes")
+    assert again.run("HLEN first") == 40
+    rest(shell)
 
 
 def test_a_pipeline_of_xadds_waits_for_its_key(shell):
