@@ -117,6 +117,11 @@ _TABLE: dict[str, Condition] = {
         "Change its type, or remove it from the schema. A field of this name can be read from the map 'fields', and "
         "written under another name.",
     ),
+    "DUPLICATE_COLUMN": Condition(
+        SchemaError,
+        "The rows have more than one column with the name '{column}', but an entry can have only one such field.",
+        "Rename or drop one of them, e.g. after a join.",
+    ),
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
         "No column of the rows can become a field of an entry. The columns are: {columns}.",

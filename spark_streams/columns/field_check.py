@@ -6,13 +6,13 @@ Tasks of batch reads, and of the first batch after a query's start, look for suc
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
+from spark_streams.columns import json_reference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.errors import error
 from streamclient.codec.reply import Page
@@ -74,12 +74,8 @@ class FieldCheck:
         """
         objects = self._schema.objects(page)
         if objects is not None:
-            texts = objects.slice(0, 1).to_pylist()
-            try:
-                found = json.loads(texts[0] or b"{}")
-            except ValueError:
-                found = {}
-            return set(found) if isinstance(found, dict) else set()
+            found = json_reference.object_in(objects[0].as_py())
+            return {name.encode("utf-8", "replace").decode() for name in found or {}}
         offsets, names, _ = page.fields()
         last = offsets[min(_SAMPLE, page.count)].as_py()
         return {name.decode("utf-8", "replace") for name in pa.array(names.slice(0, last)).unique().to_pylist()}

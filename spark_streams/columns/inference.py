@@ -15,17 +15,22 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns import json_reference, values
 from spark_streams.columns.names import attributes
+from streamwire.lazy import compute as pc
 
 _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
     (spark.IntegerType(), pa.int32()),
     (spark.LongType(), pa.int64()),
+    (spark.DecimalType(38, 0), pa.decimal128(38, 0)),
     (spark.DoubleType(), pa.float64()),
     (spark.BooleanType(), pa.bool_()),
     (spark.DateType(), pa.date32()),
     (spark.TimestampType(), pa.timestamp("us", "UTC")),
     (spark.StringType(), pa.string()),
 )
-
+_WHOLE = r"^[+-]?[0-9]+$"
+_MOST_DIGITS = 38  # of a decimal
+_LONG = spark.DecimalType(20, 0)  # the type of longs next to decimals, as in Spark
+_DEEPEST = 30  # maximum nesting of an inferred type; parts of a value that are nested deeper become strings
 
 Entry = dict[bytes, bytes]
 
@@ -60,9 +65,17 @@ def text_type(texts: Sequence[bytes]) -> spark.DataType:
     for kind, target in _TEXTS:
         if isinstance(kind, spark.DateType) and any(len(text) > len("2013-07-04") for text in texts):
             continue  # a text has a time of day, which a date would lose
-        if not values.from_text(nonempty, target).null_count and not _is_year(kind, nonempty):
+        if values.from_text(nonempty, target).null_count or _is_year(kind, nonempty):
+            continue
+        if not isinstance(kind, spark.DecimalType):
             return kind
+        if _are_whole(nonempty):
+            return spark.DecimalType(max(len(text.lstrip(b"+-").lstrip(b"0")) for text in texts), 0)
     return spark.BinaryType()
+
+
+def _are_whole(texts: Any) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py())
 
 
 def _is_year(kind: spark.DataType, texts: Any) -> bool:
@@ -74,12 +87,9 @@ def _is_year(kind: spark.DataType, texts: Any) -> bool:
 def _members(entries: Iterable[Entry], field: bytes) -> dict[str, spark.DataType]:
     found: dict[str, spark.DataType] = {}
     for entry in entries:
-        try:
-            row = json_reference.load(entry.get(field, b"{}"))
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            for name, value in row.items():
+        row = json_reference.object_in(entry.get(field)) or {}
+        for name, value in row.items():
+            if _is_text(name):
                 found[name] = merged(found.get(name, spark.NullType()), json_type(value))
     return {name: _settled(kind) for name, kind in found.items()}
 
@@ -93,17 +103,20 @@ _JSON: tuple[tuple[type, Callable[[], spark.DataType]], ...] = (
 )
 
 
-def json_type(value: Any) -> spark.DataType:
-    """Return the Spark type of a JSON value."""
+def json_type(value: Any, depth: int = 0) -> spark.DataType:
+    """Return the Spark type of a JSON value, `depth` levels below the row."""
+    if isinstance(value, (dict, list)) and depth == _DEEPEST:
+        return spark.StringType()
     if isinstance(value, dict):
-        return spark.StructType([spark.StructField(name, json_type(member)) for name, member in value.items()])
+        members = [(name, json_type(member, depth + 1)) for name, member in value.items() if _is_text(name)]
+        return spark.StructType([spark.StructField(name, kind) for name, kind in members])
     if isinstance(value, list):
         element: spark.DataType = spark.NullType()
         for item in value:
-            element = merged(element, json_type(item))
+            element = merged(element, json_type(item, depth + 1))
         return spark.ArrayType(element)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        return spark.DoubleType()
+        return _whole_type(len(str(abs(value))))
     return next((make() for kind, make in _JSON if isinstance(value, kind)), spark.NullType())
 
 
@@ -120,9 +133,22 @@ def merged(left: spark.DataType, right: spark.DataType) -> spark.DataType:
         return spark.StructType([spark.StructField(name, kind) for name, kind in fields.items()])
     if isinstance(left, spark.ArrayType) and isinstance(right, spark.ArrayType):
         return spark.ArrayType(merged(left.elementType, right.elementType))
-    if {type(left), type(right)} == {spark.LongType, spark.DoubleType}:
+    kinds = {type(left), type(right)}
+    if kinds <= {spark.LongType, spark.DecimalType}:
+        return _whole_type(max(each.precision for each in (left, right, _LONG) if isinstance(each, spark.DecimalType)))
+    if kinds <= {spark.LongType, spark.DecimalType, spark.DoubleType}:
         return spark.DoubleType()
     return spark.StringType()
+
+
+def _whole_type(digits: int) -> spark.DataType:
+    """Return the type of whole numbers that do not fit a long: a decimal if they have few enough digits."""
+    return spark.DecimalType(digits, 0) if digits <= _MOST_DIGITS else spark.DoubleType()
+
+
+def _is_text(name: str) -> bool:
+    """Return whether the name of a member can be the name of a column: surrogates without their pair are not text."""
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:

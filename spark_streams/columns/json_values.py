@@ -18,20 +18,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns import json_reference, values
-from spark_streams.columns.json_reference import Converted
+from spark_streams.columns import connect_types, json_reference, values
+from spark_streams.columns.json_reference import MOST_LEVELS, Converted
 from spark_streams.columns.types.table import scalar
 from streamwire.lazy import arrow_json as json
 from streamwire.lazy import compute as pc
 
 _CHUNKS = 8  # number of chunks into which a declined column is divided
 _FEWEST = 32  # minimum number of texts in a chunk: with fewer, calling Arrow costs more than it saves
-#: Maximum opening brackets in a text. Deeper nesting could exceed the fallback's recursion or Arrow's stack.
-_DEEPEST = 400
 _LARGEST = 64 << 20  # maximum number of bytes that Arrow parses at a time
 
 
-def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+def members(column: Any, kinds: Mapping[str, Any], schema: connect_types.Schema | None = None) -> dict[str, Converted]:
     """See `json_reference.members`."""
     raw = {name: _raw(kind) for name, kind in kinds.items()}
     quick = {name: kind for name, kind in kinds.items() if raw[name] is not None}
@@ -44,16 +42,16 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
         return None if None in found.values() else {name: (values, None) for name, values in found.items()}
 
-    found = in_chunks(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
+    found = in_chunks(column, fast, lambda texts: json_reference.members(texts, quick, schema)) if quick else {}
     others = {name: kind for name, kind in kinds.items() if name not in quick}
-    return {**found, **json_reference.members(column, others)} if others else found
+    return {**found, **json_reference.members(column, others, schema)} if others else found
 
 
-def from_text(column: Any, target: Any) -> Converted:
+def from_text(column: Any, target: Any, schema: connect_types.Schema | None = None) -> Converted:
     """See `json_reference.from_text`."""
     raw = _raw(target)
     if raw is None:
-        return json_reference.from_text(column, target)
+        return json_reference.from_text(column, target, schema)
 
     def fast(texts: Any) -> dict[str, Converted] | None:
         missing = _is_empty(texts)
@@ -72,7 +70,7 @@ def from_text(column: Any, target: Any) -> Converted:
         typed = None if made is None else _typed(made, target)
         return None if typed is None else {"": (typed, None)}
 
-    return in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
+    return in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target, schema)})[""]
 
 
 def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
@@ -86,10 +84,11 @@ def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
     if size >= len(column):
         return slow(column)  # type: ignore[no-any-return]
     parts = [in_chunks(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
-    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
 
-def _joined(parts: list[Converted]) -> Converted:
+def joined(parts: list[Converted]) -> Converted:
+    """Return the concatenation of columns."""
     column = pa.concat_arrays([column for column, _ in parts])
     if all(wrong is None for _, wrong in parts):
         return column, None
@@ -133,10 +132,10 @@ def _are_objects(texts: Any) -> bool:
         return False
     if bytes(memoryview(data)[bounds[0] : bounds[-1]]).find(b"\n") >= 0:
         return False
-    if int(np.diff(bounds).max()) <= _DEEPEST:
+    if int(np.diff(bounds).max()) <= MOST_LEVELS:
         return True
     brackets = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
-    return bool(pc.max(brackets).as_py() <= _DEEPEST)
+    return bool(pc.max(brackets).as_py() <= MOST_LEVELS)
 
 
 def _raw(kind: Any) -> Any:

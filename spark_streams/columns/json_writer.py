@@ -18,7 +18,7 @@ from spark_streams.columns import variants
 from spark_streams.columns.types.numbers import decimal_to_json, float_to_json
 from spark_streams.columns.types.scalar import Write
 from spark_streams.columns.types.strings import as_base64, quoted
-from spark_streams.columns.types.table import is_nested, scalar, with_scalars
+from spark_streams.columns.types.table import is_nested, nullable, scalar, with_scalars
 from streamwire.lazy import compute as pc
 
 
@@ -39,22 +39,6 @@ def column(values: Any) -> Any:
 def stored_type(kind: Any) -> Any:
     """Return the type with integers for dates and times, because Python cannot represent all of Spark's values."""
     return nullable(with_scalars(kind, lambda leaf: scalar(leaf).stored_kind or leaf))
-
-
-def nullable(kind: Any) -> Any:
-    """Return the type with all fields nullable: Arrow cannot cast a null struct whose fields are not nullable."""
-    types = pa.types
-    if types.is_list(kind):
-        return pa.list_(_nullable_field(kind.value_field))
-    if types.is_map(kind):
-        return pa.map_(kind.key_field.with_type(nullable(kind.key_type)), _nullable_field(kind.item_field))
-    if types.is_struct(kind) and not variants.is_variant(kind):
-        return pa.struct([_nullable_field(field) for field in kind])
-    return kind
-
-
-def _nullable_field(field: Any) -> Any:
-    return field.with_type(nullable(field.type)).with_nullable(True)
 
 
 def rows(names: list[str], columns: list[Any], count: int) -> Any:
@@ -82,7 +66,7 @@ def writer(kind: Any) -> Write:
     if types.is_map(kind):
         key, item = writer(kind.key_type), _or_null(writer(kind.item_type))
         return lambda value: f"{{{','.join(f'{_as_key(key(k))}:{item(v)}' for k, v in value)}}}"
-    if types.is_list(kind) or types.is_large_list(kind):
+    if types.is_list(kind):
         item = _or_null(writer(kind.value_type))
         return lambda value: f"[{','.join(map(item, value))}]"
     return scalar(kind).to_json(kind)

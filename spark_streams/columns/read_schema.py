@@ -27,6 +27,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from spark_streams.columns import debezium, json_reference, json_values, values, variants, zones
+from spark_streams.columns.connect_types import Schema
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
@@ -173,7 +174,8 @@ class ReadSchema:
         malformed: Any = None
         misfits: list[tuple[Any, Any]] = []  # columns, each with a boolean array of the rows that do not fit
         first: tuple[int, Any] | None = None  # the first row that does not fit, and its column
-        rows = self._members(page)
+        originals = _Originals(self, page)
+        rows = self._members(originals)
         for field in self.arrow:
             column, wrong = self._column(field, page, stream, deliveries, rows)
             columns.append(column)
@@ -185,16 +187,16 @@ class ReadSchema:
                 malformed = _either(malformed, wrong)
                 misfits.append((field, wrong))
         if first is not None and self.mode == "FAILFAST":
-            self._fail(first[1], page, stream, first[0])
+            self._fail(first[1], originals, stream, first[0])
         for field, wrong in misfits if counts is not None else ():
             counts[field.name] += pc.sum(wrong).as_py() or 0  # type: ignore[index]
         if not columns:
             batch = pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
         else:
             if self.corrupt in self.arrow.names:
-                columns[self.arrow.get_field_index(self.corrupt)] = self._records(page, malformed)
+                columns[self.arrow.get_field_index(self.corrupt)] = self._records(originals, malformed)
             if RESCUED in self.arrow.names:
-                columns[self.arrow.get_field_index(RESCUED)] = self._rescued(page, misfits)
+                columns[self.arrow.get_field_index(RESCUED)] = self._rescued(originals, misfits)
             batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
         if malformed is not None and self.mode == "DROPMALFORMED":
             mask = pc.invert(malformed) if mask is None else pc.and_(mask, pc.invert(malformed))
@@ -207,26 +209,28 @@ class ReadSchema:
                 fail("NULL_IN_COLUMN", stream=name, entry=entry, column=field.name)
         return batch
 
-    def _members(self, page: Page) -> dict[str, Converted]:
+    def _members(self, originals: _Originals) -> dict[str, Converted]:
         """Return the columns that are members of a value. An entry without the value's field is malformed."""
-        texts = self.objects(page)
+        texts = originals.texts
         kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
         if texts is None or not kinds:
             return {}
-        if not self.is_debezium:
+        if originals.events is None:
             read = json_values.members if self.reader is None else self.reader.members
             absent = pc.is_null(texts) if texts.null_count else None
             return {name: (column, _either(wrong, absent)) for name, (column, wrong) in read(texts, kinds).items()}
-        if debezium.KEY not in kinds:
-            return json_values.members(texts, kinds)
-        key = {debezium.KEY: self._typed(debezium.keys(page), kinds.pop(debezium.KEY))}
-        return key | (json_values.members(texts, kinds) if kinds else {})
+        keys, events = originals.events
+        found: dict[str, Converted] = {}
+        if debezium.KEY in kinds:
+            kind = kinds.pop(debezium.KEY)
+            found = keys.read(lambda some, schema: {debezium.KEY: self._typed(some, kind, schema)})
+        if kinds:
+            found |= events.read(lambda some, schema: json_values.members(some, kinds, schema))
+        return found
 
     def objects(self, page: Page) -> Any:
         """Return each entry's value that contains all columns; None if each column is a field of its own."""
-        if self.is_debezium:
-            return debezium.values(page)
-        return None if self.row_field is None else page.column(self.row_field.encode())
+        return _Originals(self, page).texts
 
     def _is_special(self, field: Any) -> bool:
         """Return whether a column is neither a field of the entry nor a member of a value."""
@@ -240,11 +244,11 @@ class ReadSchema:
         """Return a column, and a boolean array that flags values that do not fit its type; None if all values fit."""
         name, kind = field.name, field.type
         if name == FIELDS and pa.types.is_map(kind):
-            return self._map(page, kind)
+            return _without_nulls(*self._map(page, kind))
         if self._is_special(field):
             return self._special(name, kind, page, stream, deliveries), None
         column, wrong = rows[name] if name in rows else self._field(name, self._read_as(kind), page)
-        return column if column.type == kind else column.cast(kind), wrong
+        return _without_nulls(column if column.type == kind else column.cast(kind), wrong)
 
     def _special(self, name: str, kind: Any, page: Page, stream: Origin, deliveries: Any) -> Any:
         if name == ID:
@@ -271,9 +275,9 @@ class ReadSchema:
                 return numbers, None
         return self._typed(self._with_nulls(page.column(name.encode())), kind)
 
-    def _typed(self, text: Any, kind: Any) -> Converted:
+    def _typed(self, text: Any, kind: Any, schema: Schema | None = None) -> Converted:
         if is_nested(kind):
-            return json_values.from_text(text, kind)
+            return json_values.from_text(text, kind, schema)
         column = values.from_text(text, kind, self.epochs)
         return column, _wrong(text, column, kind)
 
@@ -307,92 +311,58 @@ class ReadSchema:
             keys, items = keys.drop_null(), items.filter(keys.is_valid())
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
-    def _records(self, page: Page, malformed: Any) -> Any:
-        """Return the original of each malformed entry (`_record`); null for other entries."""
-        records: list[str | None] = [None] * page.count
+    def _records(self, originals: _Originals, malformed: Any) -> Any:
+        """Return the original of each malformed entry (`_Originals.record`); null for other entries."""
+        records: list[str | None] = [None] * originals.page.count
         if malformed is not None:
             for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
-                records[row] = self._record(page, row)
+                records[row] = originals.record(row)
         return pa.array(records, self.arrow.field(self.corrupt).type)
 
-    def _rescued(self, page: Page, misfits: list[tuple[Any, Any]]) -> Any:
+    def _rescued(self, originals: _Originals, misfits: list[tuple[Any, Any]]) -> Any:
         """Return for each malformed entry a JSON object of the values that did not fit; null for other entries."""
         found: dict[int, dict[str, str]] = {}
         for field, wrong in misfits:
+            texts = originals.column(field)
             for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
-                name, text = self._original(page, row, field)
+                name, text = self._original(originals, row, field, texts)
                 found.setdefault(row, {})[name] = text
-        return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
+        count = originals.page.count
+        return pa.array([json_object(found[row]) if row in found else None for row in range(count)], pa.string())
 
-    def _original(self, page: Page, row: int, field: Any) -> tuple[str, str]:
+    def _original(self, originals: _Originals, row: int, field: Any, texts: Any) -> tuple[str, str]:
         """Return a column's name and its original value: a field's text as a JSON string, or a member's JSON text.
 
         If a value cannot be decoded, return the complete value with the name of its field.
         """
+        if texts is not None:
+            return field.name, quoted((texts[row].as_py() or b"").decode("utf-8", "backslashreplace"))
         if field.name == FIELDS and pa.types.is_map(field.type):
-            return FIELDS, self._entry(page, row)
-        value, members = self._value(page, row, field.name)
-        if members is None:
-            return field.name, quoted((value or b"").decode("utf-8", "backslashreplace"))
+            return FIELDS, originals.entry(row)
+        members = originals.members(row)
         if isinstance(members, UndecodableError):
-            return self.row_field or debezium.VALUE, "null" if value is None else quoted(self._text(value))
+            value = originals.texts[row].as_py()
+            return self.row_field or debezium.VALUE, "null" if value is None else quoted(originals.text(value))
         return field.name, members.get(field.name, "null")
 
-    def _value(
-        self, page: Page, row: int, column: str
-    ) -> tuple[bytes | None, dict[str, str] | UndecodableError | None]:
-        """Return the bytes from which a column is read, and the members of a value that contains all columns.
-
-        In place of the members, return an exception if the value cannot be decoded, and None if the column is a field
-        of its own.
-        """
-        objects = self.objects(page)
-        if self.is_debezium and column == debezium.KEY:
-            return debezium.keys(page)[row].as_py(), None
-        if objects is None:
-            return page.column(column.encode())[row].as_py(), None
-        value = objects[row].as_py()
-        if value is None and not self.is_debezium:
-            return None, UndecodableError("it is missing")
-        try:
-            return value, (json_reference if self.reader is None else self.reader).member_texts(value or b"")
-        except UndecodableError as problem:
-            return value, problem
-
-    def _text(self, value: bytes) -> str:
-        """Return the text of a value that contains all columns."""
-        return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
-
-    def _record(self, page: Page, row: int) -> str:
-        """Return the malformed value as text if it contains all columns.
-
-        If each column is a field, if the value is missing, and for Debezium, return the whole entry as JSON.
-        """
-        value = None if self.row_field is None else page.column(self.row_field.encode())[row].as_py()
-        return self._entry(page, row) if value is None else self._text(value)
-
-    @staticmethod
-    def _entry(page: Page, row: int) -> str:
-        offsets, names, texts = page.fields()
-        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
-        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
-        return json.dumps(
-            {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in pairs},
-            ensure_ascii=False,
-        )
-
-    def _fail(self, field: Any, page: Page, origin: Origin, row: int) -> None:
+    def _fail(self, field: Any, originals: _Originals, origin: Origin, row: int) -> None:
+        page = originals.page
         entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
         if field.name == FIELDS and pa.types.is_map(field.type):
             self._fail_in_map(page, row, stream, entry)
-        value, members = self._value(page, row, field.name)
+        texts = originals.column(field)
+        members = originals.members(row) if texts is None else None
         if isinstance(members, UndecodableError):
+            value = originals.texts[row].as_py()
             name = self.row_field or debezium.VALUE
             found = "no value" if value is None else f"the value '{_shown(value)}', which cannot be decoded: {members}"
         else:
             name = field.name if self.row_field is None else self.row_field
-            text = _shown((value or b"") if members is None else members.get(field.name, "null").encode())
-            found = f"the text '{text}', which does not fit the type {_type_name(field.type)} of column '{field.name}'"
+            value = texts[row].as_py() if members is None else members.get(field.name, "null").encode()
+            found = (
+                f"the text '{_shown(value or b'')}', which does not fit the type {_type_name(field.type)} of column "
+                f"'{field.name}'"
+            )
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, found=found)
 
     @staticmethod
@@ -404,6 +374,101 @@ class ReadSchema:
         for name, _ in (pair for pair in pairs if not all(map(_is_text, pair))):
             condition = "FIELD_NOT_TEXT" if _is_text(name) else "FIELD_NAME_NOT_TEXT"
             fail(condition, stream=stream, entry=entry, field=name.decode("utf-8", "backslashreplace")[:_SHOWN])
+
+
+class _Originals:
+    """Original values of a page, for columns that are members of a value, for the two columns with malformed values,
+    and for errors.
+
+    `texts`: the values that contain all columns; None if each column is a field of its own. `events`: the keys and the
+    events of Debezium; None for other formats.
+    """
+
+    def __init__(self, schema: ReadSchema, page: Page) -> None:
+        self.page = page
+        self._schema = schema
+        self.events = debezium.payloads(page) if schema.is_debezium else None
+        self.texts: Any = None
+        if self.events is not None:
+            self.texts = self.events[1].texts
+        elif schema.row_field is not None:
+            self.texts = page.column(schema.row_field.encode())
+        self._members: dict[int, dict[str, str] | UndecodableError] = {}
+
+    def column(self, field: Any) -> Any:
+        """Return the texts from which a column was read; None if it is a member of a value or the map of all fields."""
+        if field.name == FIELDS and pa.types.is_map(field.type):
+            return None
+        if self.events is not None and field.name == debezium.KEY:
+            return self.events[0].texts
+        return self.page.column(field.name.encode()) if self.texts is None else None
+
+    def members(self, row: int) -> dict[str, str] | UndecodableError:
+        """Return the JSON text of each member of a value that contains all columns, or why it cannot be decoded."""
+        if row not in self._members:
+            value = self.texts[row].as_py()
+            reader = json_reference if self._schema.reader is None else self._schema.reader
+            try:
+                if value is None and self.events is None:
+                    raise UndecodableError("it is missing")
+                self._members[row] = reader.member_texts(value or b"")
+            except UndecodableError as problem:
+                self._members[row] = problem
+        return self._members[row]
+
+    def text(self, value: bytes) -> str:
+        """Return the text of a value that contains all columns."""
+        reader = self._schema.reader
+        return str(value.decode("utf-8", "replace")) if reader is None else reader.text(value)
+
+    def record(self, row: int) -> str:
+        """Return the malformed value as text if it contains all columns.
+
+        If each column is a field, if the value is missing, and for Debezium, return the whole entry as JSON.
+        """
+        value = self.texts[row].as_py() if self.texts is not None and self.events is None else None
+        return self.entry(row) if value is None else self.text(value)
+
+    def entry(self, row: int) -> str:
+        """Return all fields of an entry as JSON."""
+        offsets, names, texts = self._fields
+        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
+        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
+        return json.dumps(
+            {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in pairs},
+            ensure_ascii=False,
+        )
+
+    @cached_property
+    def _fields(self) -> tuple[Any, Any, Any]:
+        return self.page.fields()
+
+
+def _without_nulls(column: Any, wrong: Any) -> Converted:
+    """Return the column with null for each value that has a null where its type allows none. They do not fit either."""
+    found = _nulls_inside(column)
+    if found is None or not pc.any(found, min_count=0).as_py():
+        return column, wrong
+    return pc.if_else(found, pa.scalar(None, column.type), column), _either(wrong, found)
+
+
+def _nulls_inside(column: Any) -> Any:
+    """Return a boolean array that flags values with a null where their type allows none; None if there are none."""
+    kind, types = column.type, pa.types
+    found: Any = None
+    if types.is_struct(kind) and not variants.is_variant(kind):
+        for at, field in enumerate(kind):
+            found = _either(found, _nulls_in(column.field(at), field))
+    elif types.is_list(kind) or types.is_map(kind):
+        inner = (column.values, kind.value_field) if types.is_list(kind) else (column.items, kind.item_field)
+        within = _nulls_in(*inner)
+        found = None if within is None else _any_in_row(column.offsets, within)
+    return None if found is None else pc.and_(found, column.is_valid())
+
+
+def _nulls_in(column: Any, field: Any) -> Any:
+    nulls = column.is_null() if not field.nullable and column.null_count else None
+    return _either(nulls, _nulls_inside(column))
 
 
 def _stream_at(origin: Origin, row: int) -> str:

@@ -5,6 +5,7 @@ This module checks that every column can be written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,9 +58,10 @@ class WriteSchema:
     ) -> WriteSchema:
         """Return the schema. Without a zone, times are written in UTC.
 
-        Raises RESERVED_COLUMN or UNSUPPORTED_TYPE if a column cannot be written, and NO_FIELD_COLUMNS if no column
-        becomes a field.
+        Raises DUPLICATE_COLUMN, RESERVED_COLUMN or UNSUPPORTED_TYPE if a column cannot be written, and NO_FIELD_COLUMNS
+        if no column becomes a field.
         """
+        _check_names(schema)
         names: list[str] = []
         has_map = False
         for field in schema.fields:
@@ -121,6 +123,20 @@ class WriteSchema:
         kinds = column.type
         found = values.to_text(pa.array(texts, kinds.item_type))
         return (pa.array(offsets, pa.int32()), values.to_text(pa.array(names, kinds.key_type)), self._filled(found))
+
+
+def _check_names(kind: spark.DataType) -> None:
+    """Raise DUPLICATE_COLUMN if two columns or two members of a struct have the same name."""
+    if isinstance(kind, spark.StructType):
+        for name, count in Counter(kind.fieldNames()).items():
+            if count > 1:
+                fail("DUPLICATE_COLUMN", column=name)
+        for field in kind:
+            _check_names(field.dataType)
+    elif isinstance(kind, spark.ArrayType):
+        _check_names(kind.elementType)
+    elif isinstance(kind, spark.MapType):
+        _check_names(kind.valueType)
 
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:

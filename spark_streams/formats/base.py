@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_writer, variants
+from spark_streams.columns import variants
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import has_text
-from spark_streams.columns.types.table import with_scalars
+from spark_streams.columns.types.table import nullable, with_scalars
 from spark_streams.errors import PystreamsError, error
 from spark_streams.formats.adaptation import adapted
 from streamclient.formats.schemas import UndecodableError
@@ -107,7 +107,7 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
 
 def stored(column: Any) -> list[Any]:
     """Return the values of an array as a list, with dates, times and durations as integers."""
-    kind = json_writer.nullable(with_scalars(column.type, _stored_kind))
+    kind = nullable(with_scalars(column.type, _stored_kind))
     return column.to_pylist() if kind == column.type else column.cast(kind).to_pylist()  # type: ignore[no-any-return]
 
 

@@ -50,10 +50,10 @@ class Budget:
             raise UndecodableError(f"the value is nested in more than {LEVELS} levels")
 
 
-def is_deep(value: Any) -> bool:
-    """Return whether a value is nested in more levels than `LEVELS`."""
+def is_deep(value: Any, levels: int = LEVELS) -> bool:
+    """Return whether a value is nested in more than this number of levels."""
     level = [value]
-    for _ in range(LEVELS):
+    for _ in range(levels):
         level = [
             item
             for each in level

@@ -1,7 +1,8 @@
 """The client of a schema registry with Confluent's interface: schemas by ID, latest schemas of subjects, registration.
 
-The schema of an ID never changes, so each process requests it once. An unknown ID is also cached, for a minute, so that
-a stream with unrelated bytes does not cause a request per entry. Every response, even a malformed or slow one, becomes
+The schema of an ID never changes, so each process requests it once. Unknown IDs are also cached, for a minute. After a
+hundred of them, further IDs count as unknown without a request, so that a stream with unrelated bytes does not cause a
+request per entry. Every response, even a malformed or slow one, becomes
 a schema or an error with advice. Errors never contain the password. A redirect is an error, since following it would
 send the password to another server.
 """
@@ -32,6 +33,8 @@ _ATTEMPTS = 3  # maximum number of attempts of a request
 _PAUSE_SECONDS = 0.2  # pause after the first attempt; doubled after the second
 _TRANSIENT = (429, 500, 502, 503, 504)  # HTTP statuses after which a request is repeated
 _UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
+_MOST_UNKNOWN = 100  # maximum number of unknown IDs that are requested in this time
+_ID_LIMIT = 2**31  # IDs are positive 32-bit integers
 _DEEPEST = 20  # maximum depth of references
 _MOST_REFERENCES = 1000  # maximum number of a schema's direct and indirect references
 #: Maximum size of a reply in bytes.
@@ -83,7 +86,7 @@ class Registry:
         """Return the schema with an ID; None if the registry does not have it."""
         cache = _CACHES.setdefault(self, _Cache())
         found = cache.schemas.get(schema_id)
-        if found is None and clock() >= cache.unknown.get(schema_id, 0.0):
+        if found is None and schema_id < _ID_LIMIT and cache.may_ask(schema_id, clock()):
             call, path = _Call(self), f"/schemas/ids/{schema_id}"
             answer = call.find(path)
             if answer is None:
@@ -298,6 +301,11 @@ class _Cache:
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     unknown: dict[int, float] = field(default_factory=dict)
+
+    def may_ask(self, schema_id: int, now: float) -> bool:
+        """Return whether a schema that is not cached may be requested."""
+        self.unknown = {each: until for each, until in self.unknown.items() if now < until}
+        return schema_id not in self.unknown and len(self.unknown) < _MOST_UNKNOWN
 
 
 _CACHES: dict[Registry, _Cache] = {}

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_streams.columns.types import calendar
 from spark_streams.columns.types.numbers import AROUND, number
-from spark_streams.columns.types.scalar import Read, ScalarType, Write, made_of, mixed, parsed, within
+from spark_streams.columns.types.scalar import Read, ScalarType, Write, made_of, mixed, of, parsed, within
 from spark_streams.config import time_zones
 from streamwire.lazy import compute as pc
 
@@ -44,11 +44,6 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
 
 def _any_starts_with(start: str, text: Any) -> bool:
     return bool(pc.any(pc.starts_with(text, start), min_count=0).as_py())
-
-
-def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
-    """Return the date or timestamp of a JSON value: `read` parses a string, and `of_epoch` the text of a number."""
-    return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
 # -- dates ------------------------------------------------------------------------------------------------------------
@@ -89,7 +84,7 @@ DATE = ScalarType(
     read=lambda _kind, _epochs: _date,
     read_fast=_dates,
     show=lambda column: pc.cast(_date_texts(column), pa.binary()),
-    from_json=lambda _: lambda value: _from_json(_date, _date, value),
+    from_json=lambda _: lambda value: parsed(_date, of(str, value)),
     to_json=lambda _: lambda days: f'"{calendar.date_text(days)}"',
     to_json_fast=lambda column: pc.binary_join_element_wise('"', _date_texts(column), '"', ""),
     json_kind=lambda _: pa.string(),
@@ -341,7 +336,7 @@ def _iso_text(micros: Any) -> Any:
 
 def _of_json(kind: Any) -> Any:
     read, of_epoch = _reader(kind, None), _reader(kind, 0)
-    return lambda value: _from_json(read, of_epoch, value)
+    return lambda value: parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
 TIMESTAMP = ScalarType(

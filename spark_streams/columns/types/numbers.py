@@ -140,7 +140,7 @@ def float_to_json(value: float) -> str:
 def _float32_to_json(value: float) -> str:
     if not math.isfinite(value):
         return float_to_json(value)
-    return str(pc.cast(pa.scalar(value, pa.float32()), pa.string()))
+    return float_to_json(value) if value == 0 else str(pc.cast(pa.scalar(value, pa.float32()), pa.string()))
 
 
 FLOAT = ScalarType(
@@ -212,7 +212,9 @@ DECIMAL = ScalarType(
     read=_decimal_reader,
     read_fast=_decimals,
     show=_show_decimals,
-    from_json=lambda kind: lambda value: parsed(_decimal_reader(kind), str(number(value))),
+    from_json=lambda kind: (
+        lambda value: parsed(_decimal_reader(kind), value if isinstance(value, str) else str(number(value)))
+    ),
     to_json=lambda _: decimal_to_json,
 )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import decimal
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +17,41 @@ from streamwire.lazy import compute as pc
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
 
 
+class Number(decimal.Decimal):
+    """A number with its original text, since a variant stores 1.5e-05 as a double and 0.000015 as a decimal."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def dump(value: Any) -> str:
-    """Return the JSON text of a value. Decimals become doubles."""
-    return json.dumps(value, ensure_ascii=False, default=float, separators=(",", ":"))
+    """Return the JSON text of a value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def exact(value: Any) -> str:
+    """Return the JSON text of a value that was read from JSON, with the original text of numbers.
+
+    NaN and infinities become strings. A surrogate without its pair, which is not text, is written as an escape.
+    """
+    return _exact(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _exact(value: Any) -> str:
+    # One call for each level: with one more for a generator, deeply nested values would exceed Python's limit.
+    if isinstance(value, dict):
+        return f"{{{','.join(map('{}:{}'.format, map(quoted, value), map(_exact, value.values())))}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_exact, value))}]"
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, float):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    return str(value) if isinstance(value, decimal.Decimal) else dump(value)
 
 
 def quoted(value: str) -> str:
@@ -31,9 +65,8 @@ def json_object(texts: Mapping[str, str]) -> str:
 
 
 def _from_json(value: Any) -> str:
-    text = value if isinstance(value, str) else dump(value)
-    text.encode()  # raises ValueError for a lone surrogate
-    return text
+    """Return the text of a string, with "?" for a surrogate without its pair, or the JSON text of another value."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else exact(value)
 
 
 def _to_json_fast(column: Any) -> Any:
@@ -47,7 +80,7 @@ def as_base64(value: bytes) -> str:
 
 
 STRING = ScalarType(
-    ids=(pa.string().id, pa.large_string().id),
+    ids=(pa.string().id,),
     spark=("StringType",),
     read=lambda _kind, _epochs: str,
     read_fast=lambda column, _kind, _epochs: pc.cast(column, pa.string()),
@@ -59,7 +92,7 @@ STRING = ScalarType(
     empty_is_null=False,
 )
 BINARY = ScalarType(
-    ids=(pa.binary().id, pa.large_binary().id),
+    ids=(pa.binary().id,),
     spark=("BinaryType",),
     read=lambda _kind, _epochs: lambda text: text.encode(),
     read_fast=lambda column, _kind, _epochs: column,

@@ -43,3 +43,24 @@ def with_scalars(kind: Any, changed: Callable[[Any], Any]) -> Any:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(with_scalars(field.type, changed)) for field in kind])
     return changed(kind)
+
+
+_SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+
+
+def nullable(kind: Any) -> Any:
+    """Return the type with all fields nullable, because Arrow cannot cast a null struct whose fields are not, and with
+    32-bit offsets in place of Spark's `useLargeVarTypes`.
+    """
+    types = pa.types
+    if types.is_list(kind):
+        return pa.list_(_nullable_field(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(kind.key_field.with_type(nullable(kind.key_type)), _nullable_field(kind.item_field))
+    if types.is_struct(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    return _SMALL.get(kind, kind)
+
+
+def _nullable_field(field: Any) -> Any:
+    return field.with_type(nullable(field.type)).with_nullable(True)

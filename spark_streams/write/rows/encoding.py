@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_streams.columns.names import ID, STREAM
+from spark_streams.columns.types.table import nullable
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
@@ -29,8 +30,11 @@ _CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow
 _COMMAND_BYTES = 32 << 20  # maximum size of a chunk's commands, which repeat the field names in each row
 _AROUND = 14  # bytes of a field in a command, without its name and value
 
-#: Explanation for a refused ID if the stream has newer entries.
-OWN_IDS = "The column '_id' gives the entries their IDs. With the option keepIds=false, the server chooses the IDs."
+#: Explanation for a refused ID.
+OWN_IDS = (
+    "The column '_id' gives the entries their IDs. With the option keepIds=false, the server chooses the IDs. To write "
+    "the column as a field, rename it."
+)
 
 
 class EncodedRows:
@@ -145,7 +149,8 @@ class RowEncoder:
             most = min(_CHUNK_BYTES // row_bytes, _COMMAND_BYTES // (row_bytes + names))
             step = max(1, min(self.options.chunk_size, most))
             for at in range(0, batch.num_rows, step):
-                chunk = batch.slice(at, step)
+                columns = [each.cast(nullable(each.type)) for each in batch.slice(at, step).columns]
+                chunk = pa.RecordBatch.from_arrays(columns, batch.schema.names)
                 yield self._by_stream(chunk, row)
                 row += chunk.num_rows
 

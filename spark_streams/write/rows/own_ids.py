@@ -20,7 +20,7 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
                 entry_id = (text or b"").decode("utf-8", "backslashreplace")
                 reason = f"the ID {entry_id} is not larger than the stream's last ID, {before}. {OWN_IDS}"
         except ValueError as problem:
-            reason = f"{problem}."
+            reason = f"{str(problem).rstrip('.')}. {OWN_IDS}"
         if reason:
             fail("ROW_REFUSED", row=int(rows.rows[at]), address=address, reason=reason.rstrip(". "))
 

@@ -141,7 +141,7 @@ class AtLeastOnceSender:
             elif reply is None or _is_error(reply):
                 name = rows.stream.decode("utf-8", "backslashreplace")
                 reason = str(reply) if reply is not None else f"the stream {name} does not exist."
-                if "equal or smaller" in reason and rows.ids is not None:
+                if rows.ids is not None and ("equal or smaller" in reason or "Invalid stream ID" in reason):
                     reason += f". {OWN_IDS}"
                 raise row_refused(self._connection.address, int(rows.rows[at]), reason)
         for reply in replies[len(rows) :]:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import json_reference, json_values, json_writer, values
+from spark_streams.columns import json_values, json_writer, values
 from spark_streams.columns.types import calendar, table
+from spark_streams.columns.types.strings import dump
 from spark_streams.config import time_zones
 from tests.spark_streams.columns.test_values import numbers, same
 
@@ -228,7 +229,7 @@ HOSTILE = st.one_of(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
         lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
         max_leaves=5,
-    ).map(lambda value: json_reference.dump(value).encode("utf-8", "surrogatepass")),
+    ).map(lambda value: dump(value).encode("utf-8", "surrogatepass")),
 )
 SCALARS = [
     *(pa.string(), pa.binary(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),

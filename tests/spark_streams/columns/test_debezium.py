@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 from typing import Any
 
@@ -112,7 +114,7 @@ def test_schemas_that_differ_from_event_to_event() -> None:
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
     entries = [{b"k": text({"schema": schema, "payload": {"n": n}})} for n, schema in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]
-    texts = debezium.values(page_of(*entries)).to_pylist()
+    texts = debezium.payloads(page_of(*entries))[1].texts.to_pylist()
     assert [json.loads(payload) for payload in texts] == [
         {"n": 0},
         {"n": 1},
@@ -130,3 +132,89 @@ def test_options_that_conflict_with_debezium() -> None:
             options.read_options({"stream": "s", "valueFormat": "debezium", **conflicting})
     with pytest.raises(OptionsError, match=r"INVALID_OPTION.*valueFormat.*for reading only"):
         options.write_options({"stream": "s", "valueFormat": "debezium"})
+
+
+MOMENT, DAY = datetime.datetime(2024, 10, 4, 12, 30, 0, 123456, tzinfo=datetime.UTC), datetime.date(2024, 10, 4)
+MICROS = 1_728_045_000_123_456
+DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+NUMERIC = {"name": f"{CONNECT}Decimal", "type": "bytes", "parameters": {"scale": "2"}}
+AT, LOCAL, DECIMAL = t.TimestampType(), t.TimestampNTZType(), t.DecimalType(10, 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical", "value", "expected"),
+    [
+        (t.DateType(), f"{DEBEZIUM}Date", 20000, DAY),
+        (t.DateType(), f"{CONNECT}Date", 20000, DAY),
+        (t.DateType(), None, 20000, DAY),
+        *[(t.DateType(), None, f"2024-10-04{zone}", DAY) for zone in ("", "Z")],
+        (AT, f"{DEBEZIUM}Timestamp", MICROS // 1000, MOMENT.replace(microsecond=123000)),
+        (AT, f"{DEBEZIUM}MicroTimestamp", MICROS, MOMENT),
+        (AT, f"{DEBEZIUM}NanoTimestamp", MICROS * 1000 + 789, MOMENT),
+        (AT, f"{CONNECT}Timestamp", MICROS // 1000, MOMENT.replace(microsecond=123000)),
+        (AT, f"{DEBEZIUM}ZonedTimestamp", "2024-10-04T14:30:00.123456+02:00", MOMENT),
+        (AT, f"{DEBEZIUM}MicroTimestamp", 5_000_000, datetime.datetime(1970, 1, 1, 0, 0, 5, tzinfo=datetime.UTC)),
+        *[(AT, None, MICROS * unit, MOMENT) for unit in (1, 1000)],
+        (AT, None, MICROS // 1000, MOMENT.replace(microsecond=123000)),
+        (AT, None, 5000, datetime.datetime(1970, 1, 1, 0, 0, 5, tzinfo=datetime.UTC)),
+        (LOCAL, f"{DEBEZIUM}MicroTimestamp", MICROS, MOMENT.replace(tzinfo=None)),
+        (LOCAL, f"{DEBEZIUM}Timestamp", MICROS // 1000, MOMENT.replace(tzinfo=None, microsecond=123000)),
+        (t.LongType(), f"{DEBEZIUM}MicroTimestamp", MICROS, MICROS),
+        (t.DayTimeIntervalType(), f"{DEBEZIUM}MicroDuration", 5_000_000, datetime.timedelta(seconds=5)),
+        (DECIMAL, NUMERIC, "BNI=", decimal.Decimal("12.34")),
+        (DECIMAL, NUMERIC, "+y4=", decimal.Decimal("-12.34")),
+        (DECIMAL, NUMERIC, 12.34, decimal.Decimal("12.34")),
+        (DECIMAL, None, "12.34", decimal.Decimal("12.34")),
+        (DECIMAL, None, {"scale": 2, "value": "BNI="}, decimal.Decimal("12.34")),
+        # Values that do not fit.
+        (t.DateType(), f"{DEBEZIUM}Date", 2**40, None),
+        (AT, f"{DEBEZIUM}Timestamp", 2**60, None),
+        (AT, None, 2**70, None),
+        (DECIMAL, NUMERIC, "!", None),
+        (DECIMAL, NUMERIC, "A" * 4000, None),
+        (DECIMAL, {**NUMERIC, "parameters": {"scale": "x"}}, "BNI=", None),
+        (DECIMAL, {**NUMERIC, "parameters": 5}, "BNI=", None),
+    ],
+)
+def test_logical_types(kind: t.DataType, logical: Any, value: Any, expected: Any) -> None:
+    """Dates, times and decimals are read as the event's schema says, also within arrays, and without a schema if their
+    meaning is clear.
+    """
+    row = t.StructType().add("v", kind).add("l", t.ArrayType(kind))
+    schema = t.StructType().add("_key", row).add("after", row).add("_corrupt_record", t.StringType())
+    node = logical if isinstance(logical, dict) else {"type": "int64", "name": logical}
+    fields = [{**node, "field": "v"}, {"type": "array", "items": node, "field": "l"}]
+    after = {"type": "struct", "field": "after", "fields": fields}
+    payload = {"v": value, "l": [value]}
+    key, event = payload, {"after": payload}
+    if logical is not None:
+        key = {"schema": {"type": "struct", "fields": fields}, "payload": key}
+        event = {"schema": {"type": "struct", "fields": [after]}, "payload": event}
+    (found,) = read(schema, {b"key": text(key), b"value": text(event)}, valueFormat="debezium")
+    assert found["after"] == {"v": expected, "l": None if expected is None else [expected]}
+    assert found["_key"] == found["after"]
+    assert (found["_corrupt_record"] is None) == (expected is not None)
+
+
+@pytest.mark.skipif(not hasattr(t, "TimeType"), reason="this release of Spark has no type for times of day")
+def test_times_of_day() -> None:
+    """Times are read in the unit of their schema; without a schema the unit is unknown, so they do not fit."""
+    schema = t.StructType().add("after", t.StructType().add("v", t.TimeType()))
+    expected = datetime.time(12, 30, 0, 123000)
+    for name, value in (("Time", 45_000_123), ("MicroTime", 45_000_123_000), ("NanoTime", 45_000_123_000_000)):
+        fields = [{"type": "int64", "name": f"{DEBEZIUM}{name}", "field": "v"}]
+        after = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
+        event = text({"schema": after, "payload": {"after": {"v": value}}})
+        assert read(schema, {b"k": event}, valueFormat="debezium") == [{"after": {"v": expected}}]
+        assert read(schema, {b"k": text({"after": {"v": value}})}, valueFormat="debezium") == [{"after": {"v": None}}]
+    event = text({"after": {"v": "12:30:00.123Z"}})
+    assert read(schema, {b"k": event}, valueFormat="debezium") == [{"after": {"v": expected}}]
+
+
+def test_a_schema_that_is_nested_too_deep() -> None:
+    """An event whose schema is nested in more levels than can be read is malformed, and others are not affected."""
+    deep = b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b',"payload":{"op":"u"}}'
+    schema = t.StructType().add("op", t.StringType()).add("_rescued", t.StringType())
+    rows = read(schema, {b"k": deep}, {b"k": text({"op": "u"})}, valueFormat="debezium")
+    assert [row["op"] for row in rows] == [None, "u"]
+    assert [row["_rescued"] is None for row in rows] == [False, True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import io
 import json
 from collections import Counter
@@ -32,6 +34,73 @@ def read(schema: str | t.StructType, *entries: Entry, mask: Any = None, **extra:
     batch = columns.batch(page_of(*entries), "s", mask=mask, counts=counts)
     rescued = batch.column("_rescued").to_pylist() if "_rescued" in batch.schema.names else []
     return [None if text is None else json.loads(text) for text in rescued], counts
+
+
+INT, TEXT, DEEP = t.IntegerType(), t.StringType(), "[" * 600 + "]" * 600
+PAIR = t.StructType().add("a", INT).add("b", TEXT)
+STRICT = t.StructType().add("a", INT).add("b", INT, nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "fits"),
+    [
+        (PAIR, '{"a":"x","b":"y"}', {"a": None, "b": "y"}, False),
+        (PAIR, '{"a":1,"b":{"c":[1.50]}}', {"a": 1, "b": '{"c":[1.50]}'}, True),
+        *[(PAIR, text, None, False) for text in ("5", "[1]", '"x"')],
+        (t.StructType().add("s", PAIR), '{"s":{"a":"x","b":"y"}}', {"s": {"a": None, "b": "y"}}, False),
+        (t.ArrayType(INT), '[1,"x",3]', None, False),
+        (t.ArrayType(PAIR), '[{"a":"x","b":"y"},{"a":2}]', [{"a": None, "b": "y"}, {"a": 2, "b": None}], False),
+        (t.ArrayType(PAIR), '[{"a":1},5]', None, False),
+        (t.MapType(TEXT, INT), '{"k":1,"l":"x"}', None, False),
+        (t.MapType(TEXT, PAIR), '{"k":{"a":"x","b":"y"}}', [("k", {"a": None, "b": "y"})], False),
+        *[(t.ArrayType(INT, False), text, None, False) for text in ("[1,null]", "[null]")],
+        (t.ArrayType(INT, False), "[1]", [1], True),
+        (STRICT, '{"a":1}', None, False),
+        (STRICT, '{"a":1,"b":"x"}', None, False),
+        (STRICT, '{"a":"x","b":1}', {"a": None, "b": 1}, False),
+        (t.MapType(TEXT, INT, False), '{"k":null}', None, False),
+        *[(t.DateType(), text, None, False) for text in ("20000", "2013", "1.5")],
+        (t.DateType(), '"2013-07-04"', datetime.date(2013, 7, 4), True),
+        *[(t.DecimalType(10, 2), text, decimal.Decimal("12.50"), True) for text in ('"12.50"', "12.5", '"1.25e1"')],
+        (t.DecimalType(10, 2), '"1,000.5"', decimal.Decimal("1000.50"), True),
+        *[(t.DecimalType(10, 2), text, None, False) for text in ('""', '" 1"', '"x"', "true", '"NaN"', "1234567890")],
+        (TEXT, '"a\\ud800"', "a?", True),
+        (TEXT, '["\\ud800",NaN]', '["\\ud800","NaN"]', True),
+        (TEXT, "123456789012345678901234567890.10", "123456789012345678901234567890.10", True),
+        (TEXT, DEEP, None, False),
+    ],
+)
+def test_members_that_do_not_fit_are_null_as_in_spark(kind: t.DataType, text: str, value: Any, fits: bool) -> None:
+    """As from Spark's from_json, only members that do not fit are null, and the entry is malformed. A null where the
+    type allows none does not fit either.
+    """
+    known = options.read_options({"stream": "s", "valueFormat": "json"})
+    schema = t.StructType().add("v", kind).add("n", INT).add("_rescued", TEXT).add("_corrupt_record", TEXT)
+    entry = {b"value": f'{{"v":{text},"n":1}}'.encode()}
+    (row,) = ReadSchema.of(schema, known).batch(page_of(entry), "s").to_pylist()
+    is_read = text is not DEEP  # a value that is nested too deep is not read at all
+    assert (row["v"], row["n"]) == (value, 1 if is_read else None)
+    assert (row["_rescued"], row["_corrupt_record"]) == (None, None) if fits else row["_corrupt_record"]
+    if not fits:
+        rescued = json.loads(row["_rescued"])
+        assert rescued == ({"v": json.loads(text)} if is_read else {"value": entry[b"value"].decode()})
+    dropping = ReadSchema.of(schema, replace(known, mode="DROPMALFORMED"))
+    assert dropping.batch(page_of(entry), "s").num_rows == fits
+    if not fits:
+        with pytest.raises(PystreamsError, match=r"MALFORMED_ENTRY.* entry 1-1 of 's'"):
+            ReadSchema.of(schema, replace(known, mode="FAILFAST")).batch(page_of(entry), "s")
+
+
+def test_a_null_in_a_strict_column_names_the_entry() -> None:
+    """If the column itself allows no null, a value with a null inside is an error that names the entry in PERMISSIVE,
+    and the entry is dropped in DROPMALFORMED.
+    """
+    schema = t.StructType().add("v", t.ArrayType(INT, False), nullable=False)
+    entry = {b"v": b"[1,null]"}
+    with pytest.raises(PystreamsError, match=r"NULL_IN_COLUMN.* 1-1 of 's'.*'v'"):
+        ReadSchema.of(schema, options.read_options({"stream": "s"})).batch(page_of(entry), "s")
+    dropping = ReadSchema.of(schema, options.read_options({"stream": "s", "mode": "DROPMALFORMED"}))
+    assert dropping.batch(page_of(entry), "s").num_rows == 0
 
 
 def test_texts_of_fields_are_kept() -> None:

@@ -98,7 +98,9 @@ NESTED = (
 
 
 def test_nested_values() -> None:
-    """Arrays, structs and maps are read from JSON; a member that does not fit makes the value null and malformed."""
+    """Arrays, structs and maps are read from JSON. A struct's member that does not fit is null, and so is an array or a
+    map with an item that does not fit.
+    """
     entry = {
         b"tags": b'["a", 1, null, {"b": [true]}]',
         b"at": b'{"lat": 1.5, "when": "2013-07-04 12:00:00", "more": 1}',
@@ -109,7 +111,7 @@ def test_nested_values() -> None:
     assert first["tags"] == ["a", "1", None, '{"b":[true]}']
     assert first["at"] == {"lat": 1.5, "when": datetime.datetime(2013, 7, 4, 12)}
     assert first["counts"] == [("x", 1), ("y", None)]
-    assert second == {"tags": None, "at": None, "counts": None}
+    assert second == {"tags": None, "at": {"lat": None, "when": None}, "counts": None}
     assert len(read(NESTED, entry, wrong, mode="DROPMALFORMED")) == 1
     assert len(read(NESTED, {b"tags": b""}, {b"x": b""}, mode="DROPMALFORMED")) == 2
 
@@ -184,6 +186,11 @@ def test_unsupported_columns_are_rejected(field: t.StructField) -> None:
         (["1700000000000"], t.LongType()),
         (["x", "1"], t.StringType()),
         ([""], t.StringType()),
+        (["12345678901234567890", "", "1"], t.DecimalType(20, 0)),
+        (["-12345678901234567890"], t.DecimalType(20, 0)),
+        (["12345678901234567890", "1.5"], t.DoubleType()),
+        (["9" * 39], t.DoubleType()),
+        (["1,000"], t.StringType()),
     ],
 )
 def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
@@ -194,11 +201,23 @@ def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
 
 def test_types_of_json() -> None:
     """Inferred JSON types are merged: numbers to doubles, structs by their fields, other combinations to strings."""
-    first = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
-    second = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
+    first = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1, "f": 2**64, "g": 2**64})
+    second = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x", "f": 10**29, "g": 1.5})
     assert inference.merged(first, second).simpleString() == (
-        "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string>"
+        "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string,f:decimal(30,0),g:double>"
     )
+    assert inference.merged(t.LongType(), inference.json_type(2**63)) == t.DecimalType(20, 0)
+    assert inference.json_type(10**38) == t.DoubleType()
+
+
+def test_names_and_nesting_that_no_column_can_have() -> None:
+    """Names that are not text are skipped, deeply nested parts become strings, and rows that cannot be read are
+    ignored.
+    """
+    rows = ['{"a":1,"\\ud800":1,"s":{"\\udfff":1}}', '{"b":' + "[" * 300 + "]" * 300 + "}", "[" * 5000, '{"c":']
+    found = inference.schema([{b"v": row.encode()} for row in rows], "v", None)
+    assert found.fieldNames() == ["_id", "_stream", "_timestamp", "a", "s", "b"]
+    assert found["b"].dataType.simpleString() == "array<" * 30 + "string" + ">" * 30
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])

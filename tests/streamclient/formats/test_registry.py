@@ -80,6 +80,21 @@ def test_an_unknown_id_is_asked_for_again_after_a_minute() -> None:
         assert registry.schema(1, lambda: now[0]) == Schema("AVRO", ONE)
 
 
+def test_ids_of_unrelated_bytes_cost_few_requests() -> None:
+    """A thousand unknown IDs cost at most a hundred requests a minute, and known IDs are found meanwhile."""
+    with schema_registry() as server:
+        registry, now = Registry.at(server.url), [1000.0]
+        schema_id = server.add("known-value", ONE)
+        assert registry.schema(schema_id, lambda: now[0]) == Schema("AVRO", ONE)
+        for number in range(1000):
+            assert registry.schema(1_000_000 + number * 4_000_000, lambda: now[0]) is None
+        assert len(server.requests) <= 102
+        assert registry.schema(schema_id, lambda: now[0]) == Schema("AVRO", ONE)
+        now[0] += 61
+        later = server.add("later-value", record({"name": "n", "type": "long"}))
+        assert registry.schema(later, lambda: now[0]) is not None
+
+
 def test_errors_name_the_registry_and_no_password() -> None:
     """A rejected login, an unexpected reply and an unreachable registry each raise a condition without the password."""
     with schema_registry(login="ann:secret") as server:

@@ -404,17 +404,22 @@ def test_lost_staged_rows_are_an_error(client: redis.Redis, instance: servers.Ru
 
 
 def test_ids_of_the_rows_are_kept_or_left_out(client: redis.Redis, instance: servers.Running) -> None:
-    """Rows with IDs smaller than the stream's last ID are rejected with advice; with keepIds=false they get new IDs."""
+    """Rows with IDs smaller than the stream's last ID, or with other keys, are rejected with advice; with keepIds=false
+    they get new IDs.
+    """
     client.xadd("s", {"n": "0"}, id="9-9")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", "2-2"], "n": [1, 2]})
 
-    def copy(mode: str, keep: bool) -> None:
+    def copy(mode: str, keep: bool, table: Any = table) -> None:
         options = WriteOptions(stream="s", mode=mode, keep_ids=keep)  # type: ignore[arg-type]
         Sink(Address(instance.url), options, WriteSchema(("n",), False, True, False)).write(iter([table]))
 
     for mode in ("exactlyOnce", "append"):
         with pytest.raises(WriteError, match=r"ROW_REFUSED.*(equal or smaller|not larger).*keepIds=false"):
             copy(mode, keep=True)
+        keys = pa.RecordBatch.from_pydict({"_id": ["order-17"], "n": [1]})
+        with pytest.raises(WriteError, match=r"ROW_REFUSED.*stream ID.*keepIds=false.*rename"):
+            copy(mode, keep=True, table=keys)
         copy(mode, keep=False)
     assert numbers(client) == [0, 1, 2, 1, 2]
 

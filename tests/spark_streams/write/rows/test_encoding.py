@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from typing import Any
+
+import hiredis
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from spark_streams.columns.read_schema import arrow_schema
+from spark_streams.columns.variants import from_json
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
+from spark_streams.errors import SchemaError
 from spark_streams.write.rows.encoding import RowEncoder
+
+TEXT = spark.StringType()
 
 
 @pytest.mark.parametrize("kind", [spark.BooleanType(), spark.IntegerType()], ids=["booleans", "integers"])
@@ -26,3 +36,98 @@ def test_a_chunk_of_many_columns_has_few_rows(kind: spark.DataType) -> None:
         assert len(chunk.commands) < 48 << 20
         written += len(chunk)
     assert written == rows
+
+
+def _large(kind: Any) -> Any:
+    """Return the type that Spark uses with useLargeVarTypes."""
+    types = pa.types
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_large(kind.value_type)))
+    if types.is_map(kind):
+        return pa.map_(_large(kind.key_type), kind.item_field.with_type(_large(kind.item_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_large(field.type)) for field in kind])
+    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("form", ["fields", "json"])
+def test_nulls_and_large_types(form: str, *, is_large: bool) -> None:
+    """Null variants, null structs with a variant inside, and the types of useLargeVarTypes are written, as fields and
+    as JSON.
+    """
+    schema = spark.StructType().add("n", spark.StringType()).add("v", spark.VariantType())
+    schema.add("s", spark.StructType().add("v", spark.VariantType()).add("at", spark.TimestampType()))
+    schema.add("b", spark.ArrayType(spark.BinaryType()))
+    schema.add("fields", spark.MapType(spark.StringType(), spark.StringType()))
+    kinds = arrow_schema(schema)
+    variant = [from_json('{"a":1}'), None, None]
+    # Spark's variants have nulls in their fields if they are null, although these fields are not nullable.
+    parts = [pa.array([None if each is None else each[name] for each in variant]) for name in ("value", "metadata")]
+    nulls = pa.array([False, True, True])
+    variants = pa.StructArray.from_arrays(parts, fields=list(kinds.field("v").type), mask=nulls)
+    times = pa.array([0, 0, None], kinds.field("s").type.field("at").type)
+    struct = pa.StructArray.from_arrays(
+        [variants, times], fields=list(kinds.field("s").type), mask=pa.array([False, False, True])
+    )
+    columns = [
+        pa.array(["x", "y", "z"]),
+        variants,
+        struct,
+        pa.array([[b"a"], [None], None]),
+        pa.array([[("k", "v")], [], None], kinds.field("fields").type),
+    ]
+    if is_large:
+        columns = [pa.array(column.to_pylist(), _large(column.type)) for column in columns]
+    batch = pa.RecordBatch.from_arrays(columns, schema.fieldNames())
+    given = options.write_options({"url": "redis://localhost", "stream": "s", "valueFormat": form})
+    encoder = RowEncoder(given, WriteSchema.of(schema, row_field=given.row_field))
+    ((rows,),) = encoder.chunks([batch])
+    commands = [bytes(rows.commands[at:end]) for at, end in itertools.pairwise(rows.bounds.tolist())]
+    words = [_words(command)[3:] for command in commands]
+    found = [dict(zip(each[::2], each[1::2], strict=True)) for each in words]
+    if form == "fields":
+        assert found == [
+            {
+                b"n": b"x",
+                b"v": b'{"a":1}',
+                b"s": b'{"v":{"a":1},"at":"1970-01-01T00:00:00Z"}',
+                b"b": b'["YQ=="]',
+                b"k": b"v",
+            },
+            {b"n": b"y", b"s": b'{"at":"1970-01-01T00:00:00Z"}', b"b": b"[null]"},
+            {b"n": b"z"},
+        ]
+    else:
+        assert [json.loads(each[b"value"]) for each in found] == [
+            {
+                "n": "x",
+                "v": {"a": 1},
+                "s": {"v": {"a": 1}, "at": "1970-01-01T00:00:00Z"},
+                "b": ["YQ=="],
+                "fields": {"k": "v"},
+            },
+            {"n": "y", "s": {"at": "1970-01-01T00:00:00Z"}, "b": [None], "fields": {}},
+            {"n": "z"},
+        ]
+
+
+def _words(command: bytes) -> list[bytes]:
+    reader = hiredis.Reader()
+    reader.feed(command)
+    found: list[bytes] = reader.gets()
+    return found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        spark.StructType().add("n", spark.LongType()).add("n", spark.LongType()),
+        spark.StructType().add("s", spark.StructType().add("n", spark.LongType()).add("n", spark.LongType())),
+        spark.StructType().add("s", spark.ArrayType(spark.StructType().add("n", spark.LongType()).add("n", TEXT))),
+    ],
+)
+def test_two_columns_with_the_same_name(schema: spark.StructType) -> None:
+    """Two columns or members of a struct with the same name are an error that names them."""
+    with pytest.raises(SchemaError, match=r"DUPLICATE_COLUMN.*'n'"):
+        WriteSchema.of(schema)
