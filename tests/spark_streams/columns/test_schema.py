@@ -216,7 +216,7 @@ def test_names_and_nesting_that_no_column_can_have() -> None:
     """
     rows = ['{"a":1,"\\ud800":1,"s":{"\\udfff":1}}', '{"b":' + "[" * 300 + "]" * 300 + "}", "[" * 5000, '{"c":']
     found = inference.schema([{b"v": row.encode()} for row in rows], "v", None)
-    assert found.fieldNames() == ["_id", "_stream", "_timestamp", "a", "s", "b"]
+    assert found.fieldNames()[-3:] == ["a", "s", "b"]
     assert found["b"].dataType.simpleString() == "array<" * 30 + "string" + ">" * 30
 
 
