@@ -233,6 +233,14 @@ def _average_bytes(stream: Stream) -> int | None:
     return round(stream.bytes / stream.length) if stream.bytes and stream.length else None
 
 
+def _weight(status: Status, lag: int | None, pending: int) -> tuple[int, int, int]:
+    """Return the weight of a status, by which rows are sorted: first stalled and stopped groups, then the number of
+    entries that wait for delivery or acknowledgement.
+    """
+    acute = SEVERITY[status] >= SEVERITY[Status.STALL]
+    return 2 if acute else int(status != Status.OK), (lag or 0) + pending, SEVERITY[status]
+
+
 _STATUSES = ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items())
 _OF_ESTIMATES = (
     ("pystreams_group_lag_estimate", "Estimated undelivered entries, if they are too many to count."),
@@ -277,7 +285,7 @@ STREAM: View[StreamRow] = (
             hint="Age of the first entry that the slowest group has yet to read"),
     Measure("pending", lambda row: row.pending, hint="Entries that were delivered and not acknowledged"),
     Measure("status", lambda row: row.status, STATUS,
-            order=lambda row: (-1 if row.status is None else SEVERITY[row.status], row.lag or 0)),
+            order=lambda row: (-1,) if row.status is None else _weight(row.status, row.lag, row.pending)),
 )
 
 GROUP: View[GroupRow] = (
@@ -313,7 +321,7 @@ GROUP: View[GroupRow] = (
             optional=True),
     Measure("status", lambda row: row.status, STATUS, metric="pystreams_group_status",
             help=f"Status as Burrow judges it: {_STATUSES}.",
-            order=lambda row: (SEVERITY[row.status], row.group.lag or 0)),
+            order=lambda row: _weight(row.status, row.group.lag, row.group.pending)),
 )
 
 CONSUMER: View[Consumer] = (

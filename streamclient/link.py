@@ -70,7 +70,7 @@ class Link:
         self._provider = provider_of(login)
         self.wait_at_most(login)
         self.last_used = time.monotonic()
-        #: Number of commands sent by `send`, `pipeline` and `request`.
+        #: Number of commands sent by `send`, `pipeline` and `request`, as servers count them.
         self.sent = 0
         self._skips: bool | None = None
         self._ahead = b""  # bytes of later replies that came with an earlier one
@@ -202,7 +202,8 @@ class Link:
     def send(self, commands: Sequence[Command]) -> None:
         """Send commands without reading replies."""
         self._socket().sendall(b"".join(map(_packed, commands)))
-        self.sent += len(commands)
+        # A server also counts the commands of a script; each of `streamclient.streams.scripts` has one.
+        self.sent += len(commands) + sum(command[0] == "EVAL" for command in commands)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised."""

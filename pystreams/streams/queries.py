@@ -1,4 +1,4 @@
-"""Spark queries: reads the reports that `StreamMonitor` writes to a stream.
+"""Spark queries: reads the reports that `StreamMonitor` writes to a stream, and compares queries with their groups.
 
 `spark_streams.reports` defines the fields of a report. One call reads at most a few hundred reports. A query without
 reports for a day is dropped.
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.streams.groups.group_states import Group
 from spark_streams.reports import STREAM, QueryReport, from_fields
 from streamclient.connection import Connection
 from streamclient.wire_errors import ResponseError
@@ -26,6 +27,19 @@ class Reported:
 
     at: int
     report: QueryReport
+
+
+def behind_checkpoint(group: Group, committed: StreamId) -> str:
+    """Return the consequence for a query with consume=range of a group that is behind the query's committed position.
+
+    Returns an empty text if the group is not behind. `group` must have its consumers.
+    """
+    if group.position >= committed:
+        return ""
+    # During a delivery in the background, the connector puts the end of the delivery into the consumer's name.
+    if any(each.name.endswith(b"-until-%b" % str(committed).encode()) for each in group.consumers or ()):
+        return "the last batch's delivery was interrupted: the query moves the group to the checkpoint"
+    return "the group is behind the checkpoint: GROUP_BEHIND"
 
 
 class Queries:

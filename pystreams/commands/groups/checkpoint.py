@@ -17,6 +17,7 @@ from pystreams.streams import inventory, transfer
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.inventory import Stream
+from pystreams.streams.queries import behind_checkpoint
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId
@@ -95,12 +96,8 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         )
     if source.consume != "range":
         return ""
-    committed = source.committed.get(name, ZERO)
-    if group.position < committed:
-        # During a delivery in the background, the connector puts the end of the delivery into the consumer's name.
-        if any(each.name.endswith(b"-until-%b" % str(committed).encode()) for each in group.consumers or ()):
-            return "the last batch's delivery was interrupted: the query moves the group to the checkpoint"
-        return "the group is behind the checkpoint: GROUP_BEHIND"
+    if behind := behind_checkpoint(group, source.committed.get(name, ZERO)):
+        return behind
     if group.position > planned:
         return "the group is ahead of the checkpoint: all entries are read, but skipped entries are never pending"
     return ""

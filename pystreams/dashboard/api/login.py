@@ -115,11 +115,11 @@ def _without_login(url: str) -> str:
 
 
 def _may(address: Address) -> bool:
-    """Return whether the server accepts the user and password of this address."""
+    """Return whether the server accepts the user and password. Raises NOT_PERMITTED for a user who may not ECHO."""
     try:
         connection = Connection(address)
     except PystreamsError as failure:
-        if failure.condition in ("LOGIN_REFUSED", "NOT_PERMITTED"):
+        if failure.condition == "LOGIN_REFUSED":
             return False
         raise
     try:

@@ -73,9 +73,9 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 def overview(asked: Asked) -> dict[str, Any]:
     """Return the current totals and their curves, the group furthest behind, and groups that need attention."""
-    every, _ = _behind(asked)
+    every, _ = _groups(asked, "behind")
     furthest = next((row for row in every if row.group.behind_ms), None)
-    attention, number = _behind(asked, ATTENTION)
+    attention, number = _groups(asked, "status", ATTENTION)
     whole = asked.access.session.whole
     return {
         **news(asked.sampler.state, whole=whole),
@@ -87,12 +87,12 @@ def overview(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]:
-    """Return the requested page of groups, furthest behind in time first, and the total number of groups.
+def _groups(asked: Asked, sort: str, status: str = "") -> tuple[list[GroupRow], int | None]:
+    """Return the requested page of groups in falling order of a measure, and the total number of groups.
 
     `status`: a status, or `ATTENTION`; empty for all. Only groups that the session may see are included.
     """
-    rows = asked.snapshot.ordered("groups", "behind", falling=True, status=status)
+    rows = asked.snapshot.ordered("groups", sort, falling=True, status=status)
     return shown(asked, rows, lambda row: row.names[0])
 
 

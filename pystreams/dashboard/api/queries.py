@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.dashboard.sampling.snapshot import Name, Snapshot
 from pystreams.measures import QueryRow
-from pystreams.streams import entries, paged_calls
+from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups.group_states import Group
+from pystreams.streams.queries import behind_checkpoint
+from pystreams.values import numbers
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
+from streamclient.connection import Connection
 from streamwire.stream_id import LAST, StreamId
 
 _TREND = 60  # number of last batches in the curve of a query
@@ -32,13 +37,56 @@ def queries(asked: Asked) -> dict[str, Any]:
                 report = from_fields(words)
                 if report is not None and (report.id in found or len(found) < _MOST_QUERIES):
                     found.setdefault(report.id, []).append((StreamId.parse(entry_id).ms, report))
-    latest = sorted((reports[0] for reports in found.values()), key=lambda each: each[1].query)
-    streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
-    seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
+        latest = sorted((reports[0] for reports in found.values()), key=lambda each: each[1].query)
+        streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
+        seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
+        streams = [(query, each) for query, each in streams if _bytes(each.stream) in seen]
+        reports = [each for _, each in streams]
+        groups = _groups(connection, reports, now)
+        differences = _differences(connection, reports, groups)
     return {
         "rows": [_row(now, found[report.id]) for _, report in latest],
-        "streams": [_stream(query, each, asked.snapshot) for query, each in streams if _bytes(each.stream) in seen],
+        "streams": [
+            _stream(query, each, groups, differences.get(_name(each), ""), asked.snapshot) for query, each in streams
+        ],
     }
+
+
+def _groups(connection: Connection, reports: Sequence[StreamReport], now: int) -> dict[Name, Group]:
+    """Return the current groups of the streams in reports, with their consumers if they are behind the report.
+
+    The last sample may be older than a report, so a group that has advanced since would seem to be behind.
+    """
+    names = dict.fromkeys(_bytes(each.stream) for each in reports if each.group is not None)
+    every = of_groups.groups(connection, names, now, details=False, forbidden=set())
+    found = {(each.stream.name, each.name): each for each in every}
+    behind = [found[name] for each in reports if (name := _name(each)) in found and _is_behind(found[name], each)]
+    return found | {(each.stream.name, each.name): each for each in of_groups.detailed(connection, behind)}
+
+
+def _differences(
+    connection: Connection, reports: Sequence[StreamReport], groups: Mapping[Name, Group]
+) -> dict[Name, str]:
+    """Return the consequence of each group that is behind its query, with the number of entries if it is known."""
+    found: dict[Name, str] = {}
+    for each in reports:
+        group = groups.get(_name(each))
+        if group is None or not _is_behind(group, each):
+            continue
+        position = StreamId.parse(each.position)
+        (left,) = inventory.behind(connection, [(group.stream, position)])
+        known = group.exact and group.lag is not None and left.is_exact
+        count = f", {numbers.things((group.lag or 0) - left.entries, 'entry')}" if known else ""
+        found[_name(each)] = f"{behind_checkpoint(group, position)}{count}"
+    return found
+
+
+def _is_behind(group: Group, report: StreamReport) -> bool:
+    return group.position < StreamId.parse(report.position)
+
+
+def _name(report: StreamReport) -> Name:
+    return _bytes(report.stream), _bytes(report.group or "")
 
 
 def is_silent(ago: int, times: Sequence[int]) -> bool:
@@ -66,18 +114,23 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the JSON form of a stream in a query's report, with the current state of the group if it was sampled."""
-    name = _bytes(report.stream)
-    group = None if report.group is None else _bytes(report.group)
-    row = None if group is None else snapshot.groups.get((name, group))
+def _stream(
+    query: str, report: StreamReport, groups: Mapping[Name, Group], difference: str, snapshot: Snapshot
+) -> dict[str, Any]:
+    """Return the JSON form of a stream in a query's report, with the current state of the group and its status if it
+    was sampled.
+    """
+    name = _name(report)
+    group, sampled = groups.get(name), snapshot.groups.get(name)
+    has_group = report.group is not None
     return {
         "query": shapes.cut(query.encode(), 200),
-        "stream": shapes.name(name),
-        "group": None if group is None else shapes.name(group),
+        "stream": shapes.name(name[0]),
+        "group": shapes.name(name[1]) if has_group else None,
         "position": shapes.cut(report.position.encode(), 50),
-        "group_position": None if row is None else str(row.group.position),
-        "status": None if row is None else row.status.value,
+        "group_position": None if group is None else str(group.position),
+        "difference": "the group is gone" if has_group and group is None else difference,
+        "status": None if sampled is None else sampled.status.value,
         "lag": report.lag_entries,
         "lag_exact": report.lag_exact,
         "entries_per_second": report.entries_per_second,

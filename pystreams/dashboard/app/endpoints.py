@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from pystreams.dashboard.api import changes, export, login, overview
 from pystreams.dashboard.api.requests import answers, parameters
-from pystreams.dashboard.api.requests.access import Access
+from pystreams.dashboard.api.requests.access import Access, Traffic
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
@@ -74,6 +74,8 @@ class Endpoints:
         self.sessions = Sessions(time.monotonic, self._ended)
         self.closing = False
         self._accesses: dict[int, Access] = {}
+        self._traffic = Traffic()
+        sampler.also_sent.append(self._traffic.sent)
         self._threads: anyio.CapacityLimiter | None = None
         self._exports = 0
 
@@ -85,7 +87,7 @@ class Endpoints:
         return self.sessions.find(number) if number else None
 
     def _access(self, session: Session) -> Access:
-        return self._accesses.setdefault(id(session), Access(session))
+        return self._accesses.setdefault(id(session), Access(session, self._traffic))
 
     def _ended(self, session: Session) -> None:
         access = self._accesses.pop(id(session), None)

@@ -311,7 +311,7 @@ def is_open(settings: Settings) -> bool:
 def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
     """Return the part of the site for one server. All servers share the memory limit of the history."""
     history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history, target.exporter.sent)
+    sampler = Sampler(target.address, settings.interval, history, [target.exporter.sent])
     opened, masks = is_open(settings), Masks(target.masks)
     rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
     return Part(rules, sampler, target.exporter.page)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from pystreams.dashboard.sampling.series import Curve, History
@@ -52,7 +52,7 @@ class Sampler:
     """Samples the server until `stop`.
 
     `state`: the last state, which any thread may read.
-    `also_sent`: function that returns the number of commands that this process has sent on other connections.
+    `also_sent`: functions that return the numbers of commands that this process has sent on other connections.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Sampler:
         address: Address,
         interval: float = INTERVAL,
         history: History | None = None,
-        also_sent: Callable[[], int] = lambda: 0,
+        also_sent: Sequence[Callable[[], int]] = (),
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
         self.state = State(0, EMPTY, "The server has not been sampled yet.", time.monotonic())
-        self._also_sent = also_sent
+        self.also_sent = list(also_sent)
         self._history = History() if history is None else history
         self._history_lock = threading.Lock()
         self._wake = threading.Event()
@@ -102,7 +102,7 @@ class Sampler:
 
     def _sample_until_end(self) -> None:
         connection: Connection | None = None
-        samples, took = ServerSamples(self._also_sent), deque[float](maxlen=_JUDGED)
+        samples, took = ServerSamples(self._sent), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
@@ -125,10 +125,13 @@ class Sampler:
                     connection = None
                 self._became(self.state.snapshot, str(failure))
                 pause = _PAUSE_UNREACHABLE
-                samples = ServerSamples(self._also_sent)
+                samples = ServerSamples(self._sent)
             self._wake.wait(pause)
         if connection is not None:
             connection.close()
+
+    def _sent(self) -> int:
+        return sum(sent() for sent in self.also_sent)
 
     def _became(self, snapshot: Snapshot, problem: str | None, answered: float | None = None) -> None:
         before = self.state

@@ -209,11 +209,9 @@ def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashb
     assert progress[-1] == 1.0
 
 
-def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
-    client: redis.Redis, dashboard: Dashboard
-) -> None:
-    """Groups that need attention are ordered by the age of their lag, not by its size, and the overview has their
-    number.
+def test_the_groups_that_need_attention_are_ordered_by_weight(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Groups that need attention are ordered by the entries that wait, delivered or not, rather than by their age. The
+    overview has their number, and the group that is furthest behind.
     """
     now = int(client.time()[0]) * 1000
     for at in range(10):
@@ -221,14 +219,19 @@ def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
         for count in range(10 - at):
             client.xadd(f"s{at}", {"n": count}, id=f"{now - hours}-{count + 1}")
         client.xgroup_create(f"s{at}", "g", "0")
+    for count in range(30):
+        client.xadd("held", {"n": count}, id=f"{now - 120_000}-{count}")
+    client.xgroup_create("held", "g", "0")
+    read = client.xreadgroup("g", "c", {"held": ">"})[0][1]
+    client.execute_command("XCLAIM", "held", "g", "c", 0, *(each for each, _ in read), "IDLE", 90_000)
     client.xadd("new", {"n": 1})
     client.xgroup_create("new", "well", "0")
     dashboard.wait_for_sample()
     found = dashboard.get("overview")
-    assert [row["stream"]["text"] for row in found["attention"]] == ["s9", "s8", "s7", "s6", "s5", "s4"]
-    assert (found["attention_total"], found["furthest"]["stream"]["text"]) == (10, "s9")
-    listed = dashboard.get("groups", status="attention", sort="behind")
-    assert (listed["total"], [row["stream"]["text"] for row in listed["rows"]][:2]) == (10, ["s9", "s8"])
+    assert [row["stream"]["text"] for row in found["attention"]] == ["held", "s0", "s1", "s2", "s3", "s4"]
+    assert (found["attention_total"], found["furthest"]["stream"]["text"]) == (11, "s9")
+    listed = dashboard.get("groups", status="attention", sort="status")
+    assert (listed["total"], [row["stream"]["text"] for row in listed["rows"]][:2]) == (11, ["held", "s0"])
 
 
 def test_conditions_use_members_and_report_unknown_fields(client: redis.Redis, dashboard: Dashboard) -> None:

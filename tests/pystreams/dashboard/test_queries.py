@@ -24,3 +24,24 @@ def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Red
     assert (row["query"], row["batch"], row["rows"], row["lost"]) == ("q", 2, 200, 2)
     assert row["trends"] == {"rate": [0.0, 100.0, 200.0]}
     assert (stream["position"], stream["group_position"], stream["group"]["text"]) == ("6-0", "5-0", "g")
+
+
+def test_a_group_is_compared_with_its_query(client: redis.Redis, dashboard: Dashboard) -> None:
+    """A group behind its query is shown with the number of entries, and so is a group that is gone; others have no
+    difference.
+    """
+    for at in range(1, 10):
+        client.xadd("orders", {"n": at}, id=f"{at}-0")
+    for group, at in (("behind", 2), ("even", 6), ("ahead", 8)):
+        client.xgroup_create("orders", group, f"{at}-0")
+    for group in ("behind", "even", "ahead", "gone", None):
+        each = StreamReport(str(group), 1, "orders", "6-0", "9-0", 3, True, 1, 90, 1, group, 0, 10, 5.0, 0, 0)
+        words = to_fields(summary(str(group), str(group), 1, 100, 1000, [each]))
+        client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
+    assert {each["query"]: each["difference"] for each in dashboard.get("queries")["streams"]} == {
+        "behind": "the group is behind the checkpoint: GROUP_BEHIND, 4 entries",
+        "even": "",
+        "ahead": "",
+        "gone": "the group is gone",
+        "None": "",
+    }

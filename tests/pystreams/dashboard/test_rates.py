@@ -13,6 +13,7 @@ from pystreams.dashboard.sampling.server_sample import Rates, ServerSamples
 from pystreams.metrics.collector import Collector
 from streamclient.connection import Connection
 from tests import servers
+from tests.pystreams.dashboard.conftest import Started
 from tests.suite.waiting import wait_for
 
 
@@ -76,6 +77,27 @@ def test_commands_of_the_dashboard_are_counted_separately(client: redis.Redis, i
     assert later.commands["others"] < later.commands["own"] / 100
     connection.close()
     collector.close()
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_an_idle_server_has_no_commands_of_others(started: Started, client: redis.Redis, size: int) -> None:
+    """Requests of pages and of ended sessions, also those that run scripts because of large entries, are not counted as
+    commands of other clients.
+    """
+    for at in range(3):
+        client.xadd(f"s{at}", {"v": "x" * size})
+        client.xgroup_create(f"s{at}", "g", 0)
+    dashboard = started()
+    for _ in range(3):
+        dashboard.log_in()
+        for _ in range(20):
+            dashboard.get("stream", stream="s0")
+            dashboard.get("group", stream="s1", group="g")
+        dashboard.wait_for_sample()
+        seen = dashboard.sampler.state.snapshot.commands
+        assert seen["own"] > 20
+        assert seen["others"] < seen["own"] / 20
+        dashboard.web.post("/api/logout", json={}, headers={"x-csrf-token": dashboard.csrf})
 
 
 def test_many_commands_make_the_pause_longer() -> None:

@@ -199,6 +199,11 @@ def test_a_user_of_the_server_is_limited_by_the_acl(
     try:
         dashboard = started(changes=True)
         assert dashboard.log_in(user="reader", password="wrong").json()["error"]["id"] == "LOGIN_REFUSED"
+        client.execute_command("ACL", "SETUSER", "reader", "-echo")
+        answer = dashboard.log_in(user="reader", password="hush-hush")
+        assert (answer.status_code, answer.json()["error"]["id"]) == (403, "NOT_PERMITTED")
+        assert "ECHO" in answer.json()["error"]["message"]
+        client.execute_command("ACL", "SETUSER", "reader", "+echo")
         answer = dashboard.log_in(user="reader", password="hush-hush")
         assert answer.json()["session"]["user"] == "reader"
         cookie = answer.headers["set-cookie"]

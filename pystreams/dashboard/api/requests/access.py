@@ -25,11 +25,39 @@ _KNOWN_SECONDS = 30.0  # time for which the result of a check of a name is cache
 _MOST_KNOWN = 20_000  # maximum number of cached results
 
 
-class Access:
-    """Access to the server for one session."""
+class Traffic:
+    """Number of commands sent by all sessions of a server."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: set[Connection] = set()
+        self._closed = 0
+
+    def opened(self, connection: Connection) -> Connection:
+        """Count the commands of a connection, and return it."""
+        with self._lock:
+            self._open.add(connection)
+        return connection
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection."""
+        connection.close()
+        with self._lock:
+            self._open.discard(connection)
+            self._closed += connection.sent
+
+    def sent(self) -> int:
+        """Return the number of commands."""
+        with self._lock:
+            return self._closed + sum(each.sent for each in self._open)
+
+
+class Access:
+    """Access to the server for one session. `traffic` counts its commands."""
+
+    def __init__(self, session: Session, traffic: Traffic) -> None:
         self.session = session
+        self._traffic = traffic
         self._address = replace(session.address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
         self._idle: deque[Connection] = deque()
         self._permits = threading.BoundedSemaphore(_MOST_CONNECTIONS)
@@ -46,16 +74,16 @@ class Access:
             try:
                 yield connection
             except BROKEN as cause:
-                connection.close()
+                self._traffic.close(connection)
                 raise connection.unreachable(cause) from cause
             except PystreamsError as failure:
                 if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN", "LOGIN_REFUSED"):
-                    connection.close()
+                    self._traffic.close(connection)
                 else:
                     self._give_back(connection)
                 raise
             except BaseException:
-                connection.close()  # a reply may still be outstanding
+                self._traffic.close(connection)  # a reply may still be outstanding
                 raise
             self._give_back(connection)
         finally:
@@ -65,8 +93,8 @@ class Access:
         while (connection := self._pop_idle()) is not None:
             if connection.usable():
                 return connection
-            connection.close()
-        return Connection(self._address)
+            self._traffic.close(connection)
+        return self._traffic.opened(Connection(self._address))
 
     def _pop_idle(self) -> Connection | None:
         try:
@@ -85,7 +113,7 @@ class Access:
         """Close the idle connections. Lent connections are closed when they are returned."""
         self._closed = True
         while (connection := self._pop_idle()) is not None:
-            connection.close()
+            self._traffic.close(connection)
 
     def visible(self, names: Sequence[bytes]) -> set[bytes]:
         """Return the names that the session's user may read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import redis
@@ -88,28 +89,38 @@ def test_histograms_of_a_sample_show_its_size(
     expect(page.get_by_text("Based on a sample of 2 of 6 entries.")).to_have_count(2)
 
 
-def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> None:
-    """No two ticks of a chart's axis have the same label, even if the values are small."""
+def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
+    """No two ticks of a chart's axis have the same label, even if the values are small. Durations have one unit, and
+    the axis has room for the longest label.
+    """
     client.ping()
     page = shown("")
     ticks = page.evaluate(
         """async () => {
           const { Chart } = await import("/static/js/charts.js");
-          const { count, short } = await import("/static/js/format.js");
+          const { count, seconds, short } = await import("/static/js/format.js");
           const found = [];
-          for (const [high, show] of [[1, count], [2, short], [0, short], [3, count]]) {
+          for (const [high, show] of [[1, count], [2, short], [0, short], [3, count], [1900000, count], [2000, seconds],
+              [7000, seconds], [400000, seconds]]) {
             const chart = new Chart("t", [{ name: "n", label: "n", show }]);
             document.body.append(chart.element);
             chart.update({ n: { at: [1, 61, 121], values: [0, high, high] } });
             await new Promise((done) => setTimeout(done, 50));
-            found.push(chart.drawn.axes[1]._values);
+            const axis = chart.drawn.axes[1];
+            const pen = document.createElement("canvas").getContext("2d");
+            pen.font = "12px system-ui, sans-serif";
+            const wide = Math.max(...axis._values.map((tick) => pen.measureText(tick).width));
+            found.push([axis._values, axis._size - wide]);
             chart.leave();
             chart.element.remove();
           }
           return found;
         }"""
     )
-    assert all(len(set(each)) == len(each) > 1 for each in ticks), ticks
+    assert all(len(set(each)) == len(each) > 1 for each, _ in ticks), ticks
+    assert all(room >= 5 for _, room in ticks), ticks
+    assert "2,000,000" in ticks[4][0]
+    assert all(re.fullmatch(r"[0-9.]+[smhd]", tick) for each, _ in ticks[5:] for tick in each), ticks
 
 
 def test_the_start_of_a_stream_is_not_shown_as_a_time(shown: Shown, client: redis.Redis) -> None:

@@ -60,7 +60,7 @@ export async function overview({ query }) {
       h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
         h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
         h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))),
-    others === 0 ? null : h("a", { href: "#/groups?status=attention&sort=behind", class: "more" }, others === null ? "More groups" : things(others, "more group")))
+    others === 0 ? null : h("a", { href: "#/groups?status=attention&sort=status", class: "more" }, others === null ? "More groups" : things(others, "more group")))
       : h("p", { class: "allwell" }, found.at ? status("ok") : null, totals.groups ? "No group needs attention." : found.at ? "There are no consumer groups yet." : "The server has not answered yet.")));
   }
 
