@@ -20,7 +20,7 @@ const STREAMS = [
   { id: "position", title: "Checkpoint", class: "mono", help: "The last entry that the query has read", value: (row) => row.position },
   { id: "group", title: "Group", class: "name", value: (row) => row.group, cell: (row) => (row.group ? h("a", { href: `#/group/${row.stream.key}/${row.group.key}` }, row.group.text) : "–") },
   { id: "at", title: "Group is at", class: "mono optional", value: (row) => row.group_position ?? "–" },
-  { id: "difference", title: "Difference", class: "wrap", help: "What a restart of the query finds: its checkpoint and the group's position", value: (row) => row.difference,
+  { id: "difference", title: "Difference", class: "wrap", help: "Difference between the checkpoint and the position of the group, and its effect on a restart", value: (row) => row.difference,
     cell: (row) => (row.difference ? h("span", { class: "bad" }, row.difference) : "none") },
   { id: "status", title: "Status", value: (row) => row.status, cell: (row) => status(row.status) },
   { id: "lag", title: "Behind", right: true, value: (row) => count(row.lag, row.lag_exact) },
