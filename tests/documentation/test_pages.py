@@ -26,7 +26,7 @@ def _runs(block: Block) -> bool:
 
 
 #: Pages whose examples take ten seconds and more.
-_GUIDES = "archive dead-letters foreach-batch joins reading replays scaling-out schemas state testing windows"
+_GUIDES = "archive backfill cdc dead-letters enrichment notebooks reading retention scaling-out schemas state testing"
 _LONG = {"concepts/from-redis.md", "reference/columns.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
 
 

@@ -185,7 +185,7 @@ def test_ci_and_pages_use_existing_make_targets() -> None:
 
 
 #: Other packages that texts tell users to install.
-_OTHERS = {"botocore", "grpcio-tools", "numpy", "pyarrow", "pyspark", "redis-entraid"}
+_OTHERS = {"botocore", "grpcio-tools", "numpy", "pandas", "protobuf", "pyarrow", "pyspark", "redis-entraid"}
 _PIP_INSTALL = re.compile(r"pip install((?: (?:--?[a-z][\w-]*|'[^'\n]+'|`[^`\n]+`|[\w./-]+(?<!\.)|\.(?!\w)))+)")
 
 
@@ -195,7 +195,7 @@ def test_texts_install_only_our_distribution_and_known_packages() -> None:
     """
     ours = ("pystreams-spark", ".", r"\S*pystreams_spark-\S+\.whl")
     extras = r"\[(?:spark|engine|formats|dashboard|testing|files|demo|<extra>|{extra})\]"
-    allowed = re.compile(rf"(?:{'|'.join(ours)})(?:{extras})?|{'|'.join(_OTHERS)}")
+    allowed = re.compile(rf"(?:{'|'.join(ours)})(?:{extras})?|(?:{'|'.join(_OTHERS)})[<>=.,\d]*")
     folders = ("docs", "conf", "engine", "spark_streams", "streamclient", "pystreams")
     files = [*ROOT.glob("*.md"), *(each for name in folders for each in (ROOT / name).rglob("*.*"))]
     texts = {file: file.read_text() for file in files if file.suffix in (".md", ".py", ".service", ".toml", ".yaml")}
