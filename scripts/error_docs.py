@@ -1,20 +1,17 @@
-"""Write the error conditions into the reference: the connector's, and the command line's own.
+"""Write the connector's error conditions into the reference.
 
-Run `python scripts/error_docs.py` after changing a condition. A test fails if a page differs.
+Run `python scripts/error_docs.py` after changing a condition. A test fails if the page differs.
 """
 
 from __future__ import annotations
 
 import re
 
-from pystreams import errors as command_line
 from scripts.generated import ROOT, Part, anchor
 from spark_streams.errors import CONDITIONS
 from streamwire.errors import Condition
 
-_REFERENCE = ROOT / "docs" / "reference"
-PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
-OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
+PART = Part(ROOT / "docs" / "reference" / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 
 
 def _code(found: re.Match[str]) -> str:
@@ -39,14 +36,5 @@ def written() -> str:
     return "".join(f"\n## {error}\n{''.join(rows)}" for error, rows in sorted(groups.items())) + "\n"
 
 
-def written_of_command_line() -> str:
-    """Return the current errors of the command line by exit status."""
-    groups: dict[int, list[str]] = {}
-    for name, condition in sorted(command_line.FAILURES.items()):
-        groups.setdefault(int(condition.status), []).append(f"\n{paragraph(name, condition)}")
-    return "".join(f"\n### Exit status {status}\n{''.join(rows)}" for status, rows in sorted(groups.items())) + "\n"
-
-
 if __name__ == "__main__":
     PART.write(written())
-    OF_COMMAND_LINE.write(written_of_command_line())

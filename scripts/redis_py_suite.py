@@ -9,7 +9,7 @@ of the suite, such as tests/test_commands.py. Without FILE, all files whose resu
 
 A test that fails only on the engine is a difference. A difference is explained if its error is about a feature that the
 engine omits on purpose. The exit status is 1 if any difference is unexplained.
-docs/reference/redis-py-suite.md has the results.
+docs/reference/programs.md has the results.
 """
 
 from __future__ import annotations

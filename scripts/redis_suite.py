@@ -8,7 +8,7 @@ prints the line that the suite waits for. UNIT is a name such as `unit/type/stre
 features of the engine run. Needs tclsh, redis-cli, redis-benchmark and apt-get.
 
 Each unit's output is kept next to the sources. Failures that name a family of commands which the engine leaves out are
-counted by family; docs/reference/redis-suite.md explains the others.
+counted by family; docs/reference/programs.md explains the others.
 """
 
 from __future__ import annotations
