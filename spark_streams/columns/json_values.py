@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from spark_streams.columns import connect_types, json_reference, values
 from spark_streams.columns.json_reference import MOST_LEVELS, Converted
-from spark_streams.columns.types.table import scalar
+from spark_streams.columns.types.table import nullable_offsets, scalar
 from streamwire.lazy import arrow_json as json
 from streamwire.lazy import compute as pc
 
@@ -164,7 +164,7 @@ def _typed(column: Any, kind: Any) -> Any:
         inner = _typed(column.values, kind.value_type)
         if inner is None:
             return None
-        return pa.ListArray.from_arrays(column.offsets, inner, type=kind, mask=pc.is_null(column))
+        return pa.ListArray.from_arrays(nullable_offsets(column), inner, kind)
     if types.is_struct(kind):
         inners = [_typed(column.field(at), kind.field(at).type) for at in range(kind.num_fields)]
         if any(inner is None for inner in inners):

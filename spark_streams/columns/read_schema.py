@@ -45,7 +45,7 @@ from spark_streams.columns.names import (
 )
 from spark_streams.columns.types.moments import epochs_of
 from spark_streams.columns.types.strings import json_object, quoted
-from spark_streams.columns.types.table import is_nested, scalar
+from spark_streams.columns.types.table import is_nested, retyped, scalar
 from spark_streams.config import time_zones
 from spark_streams.config.column_options import Mode
 from spark_streams.config.read import ReadOptions
@@ -248,7 +248,7 @@ class ReadSchema:
         if self._is_special(field):
             return self._special(name, kind, page, stream, deliveries), None
         column, wrong = rows[name] if name in rows else self._field(name, self._read_as(kind), page)
-        return _without_nulls(column if column.type == kind else column.cast(kind), wrong)
+        return _without_nulls(retyped(column, kind), wrong)
 
     def _special(self, name: str, kind: Any, page: Page, stream: Origin, deliveries: Any) -> Any:
         if name == ID:
@@ -309,7 +309,7 @@ class ReadSchema:
             wrong = nameless if wrong is None else pc.or_(wrong, nameless)
             offsets = pa.array(bounds - _counts_before(keys.is_null())[bounds], pa.int32())
             keys, items = keys.drop_null(), items.filter(keys.is_valid())
-        return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
+        return pa.MapArray.from_arrays(offsets, keys, items, target), wrong
 
     def _records(self, originals: _Originals, malformed: Any) -> Any:
         """Return the original of each malformed entry (`_Originals.record`); null for other entries."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_streams.columns import json_reference, json_writer, values, variants
 from spark_streams.columns.json_reference import Converted
-from spark_streams.columns.types.table import is_nested
+from spark_streams.columns.types.table import is_nested, nullable_offsets
 from streamwire.lazy import compute as pc
 
 _WRONG = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -103,21 +103,11 @@ def as_type(column: Any, kind: Any) -> Any:
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=pc.is_null(column))
     if types.is_list(source) and types.is_list(kind):
         inner = as_type(column.values, kind.value_type)
-        return pa.ListArray.from_arrays(column.offsets, inner, type=kind, mask=pc.is_null(column))
+        return pa.ListArray.from_arrays(nullable_offsets(column), inner, kind)
     if types.is_map(source) and types.is_map(kind):
-        made = pa.MapArray.from_arrays(
-            _offsets(column), as_type(column.keys, kind.key_type), as_type(column.items, kind.item_type)
-        )
-        return made.cast(kind)
+        keys, items = as_type(column.keys, kind.key_type), as_type(column.items, kind.item_type)
+        return pa.MapArray.from_arrays(nullable_offsets(column), keys, items, kind)
     return _scalars(column, kind)
-
-
-def _offsets(column: Any) -> Any:
-    """Return the offsets of a map array; an offset is null if its map is null."""
-    if not column.null_count:
-        return column.offsets
-    nulls = pa.concat_arrays([pc.is_null(column), pa.array([False])])
-    return pc.if_else(nulls, pa.scalar(None, pa.int32()), column.offsets)
 
 
 def _scalars(column: Any, kind: Any) -> Any:

@@ -40,7 +40,7 @@ class AvroType:
 
 
 _PLAIN = {
-    "null": pa.null(),
+    "null": pa.string(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -134,7 +134,7 @@ class AvroTypes:
             return self.of(others[0], inside)
         if others and all(each in _NUMBERS for each in others):
             return AvroType(pa.int64() if set(others) == {"int", "long"} else pa.float64(), write=None)
-        return _JSON if others else AvroType(pa.null())
+        return _JSON if others else AvroType(pa.string())
 
 
 def members(changes: Mapping[str, Change]) -> Change:

@@ -4,6 +4,10 @@ A value is random bytes, or a valid value of one format that is changed, cut, or
 values, some bytes are repeated until the value is long. Each value is decoded for display, and read as columns between
 two valid values of the same schema. It must be decoded to JSON or refused with UndecodableError, and the valid values
 must not change. Time and memory are recorded and bounded. The seed and the value's number reproduce a value.
+
+`run_rows` reads entries with such values as rows, with columns of all types and both columns for malformed entries. In
+the modes PERMISSIVE and DROPMALFORMED no value may raise an error or change the rows of other entries; in the mode
+FAILFAST, the error names the entry.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import random
+import re
 import resource
 import sys
 import time
@@ -23,9 +29,16 @@ from typing import Any
 import fastavro
 import msgpack
 import pyarrow as pa
+from pyspark.sql import types as t
 
+from spark_streams.columns.names import SCALARS
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config.options import read_options
+from spark_streams.errors import PystreamsError
+from spark_streams.formats import resolution
 from spark_streams.formats.avro import AvroReader
 from spark_streams.formats.protobuf import ProtobufReader
+from streamclient.codec.decode_reference import ScalarPage
 from streamclient.formats import protobuf
 from streamclient.formats.decoder import Decoder
 from streamclient.formats.schemas import Schema, UndecodableError
@@ -216,6 +229,157 @@ def value_of(draw: random.Random, make: Callable[[random.Random], bytes]) -> byt
         part = value[at : at + draw.randrange(1, 12)]
         value[at:at] = part * (LONGEST // len(part))
     return bytes(value)
+
+
+NAMES = [field["name"] for field in AVRO["fields"]]  # type: ignore[attr-defined]
+_TOKENS = (
+    *("null", "true", "0", "-0", "-0.0", "1.5", "20000", "1e400", "1e-400", "9" * 30, "9" * 5000, "NaN", "-Infinity"),
+    *('"x"', '""', '"12.50"', '"2013-07-04T12:00:00Z"', '"12:30:00"', '"PT1H"', '"AQ=="', '"NaN"', '"é\\u0000"'),
+    *('"\\ud800"', '"\\ud83d\\ude00"', "tru", "'x'", "[" * 600 + "]" * 600, "{" * 9000, "[" * 300 + "1" + "]" * 300),
+    *('{"scale":2,"value":"BNI="}', '{"scale":-999999,"value":"BNI="}', "1728045000123456789", '"+20000-01-01"'),
+)
+
+
+def _json(draw: random.Random, depth: int = 3) -> str:
+    """Return a JSON text, which may be malformed in parts."""
+    kind = draw.randrange(6 if depth else 3)
+    if kind < 3:
+        return draw.choice(_TOKENS)
+    if kind == 3:
+        return f"[{','.join(_json(draw, depth - 1) for _ in range(draw.randrange(3)))}]"
+    names = [draw.choice((*NAMES, "a", "n", "\\ud800", "1", "2013-07-04")) for _ in range(draw.randrange(5))]
+    return _object(names, draw, depth - 1)
+
+
+def _object(names: list[str], draw: random.Random, depth: int) -> str:
+    return "{" + ",".join(f'"{name}":{_json(draw, depth)}' for name in names) + "}"
+
+
+def _row_text(draw: random.Random) -> str:
+    return _object(draw.sample(NAMES, 4), draw, 3)
+
+
+def _with_schema(draw: random.Random, payload: str) -> str:
+    """Return a payload with a schema of Kafka Connect, which may be malformed."""
+    if draw.random() < 0.3:
+        return payload
+    logical = ("io.debezium.time.Date", "io.debezium.time.NanoTime", "org.apache.kafka.connect.data.Decimal", "x")
+    node: dict[str, Any] = {"name": draw.choice(logical), "parameters": draw.choice([{"scale": "2"}, {"scale": []}, 5])}
+    fields: Any = [{**node, "field": name, "items": draw.choice([node, 1])} for name in NAMES]
+    schema = draw.choice([{"fields": fields}, {"fields": [[1]]}, {"fields": 1}, 5])
+    text = json.dumps(schema, separators=(",", ":")) if draw.random() < 0.9 else "[" * 2000 + "]" * 2000
+    return f'{{"schema":{text},"payload":{payload}}}'
+
+
+_SCALARS: tuple[t.DataType, ...] = (
+    *(kind() for kind in SCALARS if kind is not t.DecimalType),
+    t.DecimalType(38, 18),
+    t.DecimalType(10, 2),
+)
+
+
+def _kind(draw: random.Random, depth: int = 2) -> t.DataType:
+    kind = draw.randrange(8) if depth else 0
+    if kind < 5:
+        return draw.choice(_SCALARS)
+    inner = [_kind(draw, depth - 1) for _ in range(3)]
+    may_be_null = [isinstance(each, t.NullType) or draw.random() < 0.7 for each in inner]
+    if kind == 5:
+        return t.ArrayType(inner[0], may_be_null[0])
+    if kind == 6:
+        key = draw.choice([each for each in _SCALARS if not isinstance(each, (t.VariantType, t.NullType))])
+        return t.MapType(key, inner[0], may_be_null[0])
+    names = draw.sample((*NAMES, "a", "n", "below", "scale", "value"), 3)
+    return t.StructType([t.StructField(*field) for field in zip(names, inner, may_be_null, strict=True)])
+
+
+def _columns(draw: random.Random, form: str) -> t.StructType:
+    made = t.StructType([t.StructField(name, _kind(draw)) for name in draw.sample(NAMES, 4)])
+    if form == "debezium":
+        made.add("_key", _kind(draw))
+    if draw.random() < 0.3:
+        texts = draw.choice([t.StringType(), t.BinaryType()])
+        made.add("fields", t.MapType(t.StringType(), texts, draw.random() < 0.5))
+    return made.add("_rescued", t.StringType()).add("_corrupt_record", t.StringType())
+
+
+def _entry(draw: random.Random, form: str, make: Callable[[random.Random], bytes]) -> dict[bytes, bytes]:
+    """Return the fields of an entry of this format, which is probably malformed."""
+    if draw.random() < 0.1:
+        return {draw.choice([b"value", b"id", b"\xff"]): draw.choice([b"", b"\xff", b"default"])}
+    if form == "fields":
+        return {name.encode(): value_of(draw, lambda some: _json(some).encode()) for name in draw.sample(NAMES, 6)}
+    value = value_of(draw, make) if draw.random() < 0.5 else make(draw)
+    if form != "debezium":
+        return {b"value": value}
+    key = value_of(draw, lambda some: _with_schema(some, _json(some)).encode())
+    return {b"key": key, b"value": value} if draw.random() < 0.5 else {key: value}
+
+
+def run_rows(entries: int, seed: int) -> int:
+    """Read hostile entries of every format as rows of all types. Returns the number of malformed entries.
+
+    Raises AssertionError with the seed, number and format of an entry that fails.
+    """
+    forms = formats()
+    makes: dict[str, Callable[[random.Random], bytes]] = {
+        "fields": lambda draw: b"",
+        "json": lambda draw: _row_text(draw).encode(),
+        "debezium": lambda draw: _with_schema(draw, _row_text(draw)).encode(),
+        "avro": forms["avro"].make,
+        "protobuf": forms["protobuf"].make,
+    }
+    schemas = {"avro": json.dumps(AVRO), "protobuf": PROTO}
+    malformed = 0
+    for number in range(entries):
+        form = [*makes][number % len(makes)]
+        draw = random.Random(f"{seed} {number}")
+        mode = draw.choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+        extra = {"valueSchema": schemas[form], "valueMessage": "Row"} if form in schemas else {}
+        if form == "avro":
+            del extra["valueMessage"]
+        schema, entry = _columns(draw, form), _entry(draw, form, makes[form])
+        try:
+            zone = draw.choice(["UTC", "America/New_York"])
+            given = read_options({"stream": "s", "mode": mode, "valueFormat": form, "timeZone": zone, **extra})
+            reader = resolution.reader(given) if form in schemas else None
+            malformed += _check_rows(ReadSchema.of(schema, given, reader=reader), entry, form)
+        except Exception as cause:
+            what = f"seed {seed}, number {number}, {form}, {mode}, {schema.simpleString()}: {entry!r:.300}"
+            raise AssertionError(what) from cause
+    return malformed
+
+
+def _check_rows(schema: ReadSchema, entry: dict[bytes, bytes], form: str) -> bool:
+    """Return whether the entry is malformed."""
+    good: dict[bytes, bytes] = {b"value": b"{}"} if form in ("json", "debezium") else {b"unrelated": b"1"}
+    pages = [
+        ScalarPage([(b"%d-1" % row, [*itertools.chain(*each.items())]) for row, each in enumerate(entries, 1)])
+        for entries in ((good,), (good, entry, good))
+    ]
+    try:
+        alone, together = (schema.batch(page, "s") for page in pages)
+    except PystreamsError as problem:
+        if schema.mode != "FAILFAST" or not re.search(r"entry [12]-1 of", str(problem), re.IGNORECASE):
+            raise
+        return True
+    together.validate(full=True)
+    assert together.schema == schema.arrow
+    if alone.num_rows:
+        assert together.slice(0, 1).equals(alone)
+        assert together.slice(together.num_rows - 1).equals(alone)
+    found = together.num_rows - 2 * alone.num_rows
+    if schema.mode == "DROPMALFORMED":
+        assert found in (0, 1)
+        return found == 0
+    assert found == 1
+    if schema.mode == "FAILFAST":
+        return False
+    rescued, record = (together.column(name)[1].as_py() for name in ("_rescued", "_corrupt_record"))
+    assert (rescued is None) == (record is None)
+    if rescued is not None:
+        json.loads(rescued, parse_int=str)
+    return record is not None
 
 
 @dataclass
