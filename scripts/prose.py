@@ -17,7 +17,7 @@ from scripts.generated import ROOT
 
 PRODUCT = ("engine", "spark_streams", "streamclient", "streamwire", "pystreams", "jobs")
 #: Files with error texts in the wording of Redis.
-EXCLUDED = ("engine/text/messages/",)
+EXCLUDED = ("engine/text/messages.py",)
 
 #: Phrases with advice.
 PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(

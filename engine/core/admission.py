@@ -16,7 +16,7 @@ from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command
 from engine.core.table.unsupported import family_of
-from engine.text.messages import clients, general, server
+from engine.text import messages
 
 #: Commands that run immediately inside MULTI instead of being queued.
 NOT_QUEUED = {*EXECUTING, "discard", "multi", "watch", "quit", "reset"}
@@ -42,18 +42,18 @@ def look_up(argv: list[bytes]) -> Command:
     command = WRITTEN.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
         family = family_of(argv[0])
-        raise CommandError(general.unknown_command(argv) if family is None else general.left_out(argv[0], family))
+        raise CommandError(messages.unknown_command(argv) if family is None else messages.left_out(argv[0], family))
     if command.subcommands and len(argv) > 1:
         sub = command.subcommands.get(argv[1].upper())
         if sub is None:
             name = command.full_name + b"|" + argv[1]
             family = family_of(name)
             if family is not None:
-                raise CommandError(general.left_out(name, family))
-            raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
+                raise CommandError(messages.left_out(name, family))
+            raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
         command = sub
     if not command.arity_fits(len(argv)):
-        raise CommandError(general.wrong_arity(command.full_name))
+        raise CommandError(messages.wrong_arity(command.full_name))
     return command
 
 
@@ -122,14 +122,14 @@ class Admission:
         if session.limited:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and self._needs_memory(session, command):
-            raise CommandError(server.OUT_OF_MEMORY)
+            raise CommandError(messages.OUT_OF_MEMORY)
         refuses = self.refuses and not self._changes.replaying and not session.is_master
         if refuses:
             self._check_writing(session, command)
         if session.proto == 2 and session.subscriptions and command.name not in _IN_SUBSCRIPTION:
-            raise CommandError(clients.in_subscription(command.full_name))
+            raise CommandError(messages.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
-            raise CommandError(server.MONITOR_WITHOUT_KEYS)
+            raise CommandError(messages.MONITOR_WITHOUT_KEYS)
         if refuses:
             self._check_readiness(session, command)
 

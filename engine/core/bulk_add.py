@@ -22,7 +22,7 @@ from engine.core.protocol.xadd_run import FramedRun, XaddRun, word_in
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
-from engine.text.messages import streams
+from engine.text import messages
 
 _AUTO = b"$1\r\n*\r\n"
 #: Number of bytes of a frame before its ID.
@@ -78,7 +78,7 @@ class _Part:
         ms, first, count = first_id >> 64, first_id & ids.U64_MAX, len(bodies)
         end = first + count
         if end > ids.U64_MAX:
-            raise CommandError(streams.ID_EXHAUSTED)
+            raise CommandError(messages.ID_EXHAUSTED)
         texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
         self.ms, self.seq = array("Q", (ms,)) * count, counted(first, count)
         self.groups = groups = []
@@ -102,13 +102,13 @@ class _Part:
             halves = list(map(int, b"-".join(texts).split(b"-")))
             self.ms, self.seq = ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
         except (ValueError, OverflowError):
-            raise CommandError(streams.INVALID_ID) from None
+            raise CommandError(messages.INVALID_ID) from None
         # The comparison fails for non-canonical IDs, and for IDs without exactly one dash.
         if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
-            raise CommandError(streams.INVALID_ID)
+            raise CommandError(messages.INVALID_ID)
         last = self.stream.last_id if self.stream is not None else 0
         if ids.make(ms[0], seq[0]) <= last or not _ascend(ms, seq):
-            raise CommandError(streams.ID_TOO_SMALL)
+            raise CommandError(messages.ID_TOO_SMALL)
         self.groups = [(b"", words)]
         self.frames = _framed(b"", words, tail, self.bodies)
         more = _FRAMING + len(tail)

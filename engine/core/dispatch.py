@@ -43,7 +43,7 @@ from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
 from engine.settings.config import Config
-from engine.text.messages import clients, general, streams
+from engine.text import messages
 
 
 class Core:
@@ -190,7 +190,7 @@ class Core:
         if session.multi is not None and command.name not in NOT_QUEUED:
             if "no_multi" in command.flags:
                 self.telemetry.stats[command.full_name].rejected += 1
-                return self._refused(session, argv, CommandError(clients.NOT_IN_MULTI))
+                return self._refused(session, argv, CommandError(messages.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
         first = len(changes.effects)
@@ -290,7 +290,7 @@ class Core:
         if argv[0].decode("latin-1").lower() in EXECUTING:
             session.multi, session.multi_failed = None, False
             self.changes.unwatch(session)
-            error = CommandError(clients.exec_refused(error.text))
+            error = CommandError(messages.exec_refused(error.text))
         elif session.multi is not None:
             session.multi_failed = True
         self.telemetry.count_error(error)
@@ -359,7 +359,7 @@ class Core:
             else:
                 session.close_requested = True
                 self._ctx.host.close(session)
-        reply = CommandError(general.INTERNAL_ERROR)
+        reply = CommandError(messages.INTERNAL_ERROR)
         self.telemetry.count_error(reply)
         return reply
 
@@ -489,4 +489,4 @@ class Core:
 
 def _naming(error: UnreadableError, command: Command, argv: list[bytes]) -> CommandError:
     """Return an error reply that names the keys of the failed command."""
-    return CommandError(streams.unreadable_in(error.text, command.keys.of(argv)))
+    return CommandError(messages.unreadable_in(error.text, command.keys.of(argv)))

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, IGNORED, PROTECTED, Directive
 from engine.settings.kinds import ConfigError
+from engine.text import messages
 from engine.text.globs import matcher
-from engine.text.messages import settings
 from engine.text.words import quote, split_words
 
 Listener = Callable[[], None]
@@ -147,7 +147,7 @@ class Config:
         if name.lower() == "rename-command":
             raise ConfigError(f"{where}: rename-command is not supported; ACL rules control who may call which command")
         if name.lower() == "cluster-enabled" and words != [b"no"]:
-            raise ConfigError(f"{where}: cluster-enabled: {settings.NO_CLUSTER}")
+            raise ConfigError(f"{where}: cluster-enabled: {messages.DIRECTIVE_NO_CLUSTER}")
         if name.lower() in IGNORED:
             if name.lower() not in self.ignored:
                 self.ignored.append(name.lower())
@@ -163,7 +163,7 @@ class Config:
             words = [b""]
         try:
             if not words:
-                raise ConfigError(settings.WRONG_NUMBER)
+                raise ConfigError(messages.WRONG_NUMBER)
             self._values[definition.name] = definition.kind.parse(words, self._values[definition.name])
         except ConfigError as error:
             raise ConfigError(f"{where}: {definition.name}: {error}") from None
@@ -190,12 +190,12 @@ class Config:
             text = name.decode("latin-1")
             definition = DIRECTIVES.get(ALIASES.get(text, text))
             if definition is None and text in IGNORED:
-                return settings.config_set_failed(given, settings.IGNORED)
+                return messages.config_set_failed(given, messages.IGNORED)
             if definition is None:
-                return settings.unknown_option_for_config_set(given)
-            refusal = settings.DUPLICATE if name in named else self._refusal(definition)
+                return messages.unknown_option_for_config_set(given)
+            refusal = messages.DUPLICATE if name in named else self._refusal(definition)
             if refusal:
-                return settings.config_set_failed(given, refusal)
+                return messages.config_set_failed(given, refusal)
             named[name] = definition
         new: dict[str, Any] = {}
         for (name, definition), (_, word) in zip(named.items(), pairs, strict=True):
@@ -203,19 +203,19 @@ class Config:
             if definition.kind.several_words:
                 split = split_words(word)
                 if split is None:
-                    return settings.config_set_failed(name, settings.UNBALANCED_QUOTES)
+                    return messages.config_set_failed(name, messages.DIRECTIVE_UNBALANCED_QUOTES)
                 words = split
             try:
                 new[definition.name] = definition.kind.parse(words, self._values[definition.name])
             except ConfigError as error:
-                return settings.config_set_failed(name, str(error))
+                return messages.config_set_failed(name, str(error))
         return self._apply(new)
 
     def _refusal(self, directive: Directive) -> str:
         if FIXED in directive.marks:
-            return settings.IMMUTABLE
+            return messages.IMMUTABLE
         if PROTECTED in directive.marks and self._values["enable-protected-configs"] == b"no":
-            return settings.PROTECTED
+            return messages.PROTECTED
         return ""
 
     def _apply(self, new: dict[str, Any]) -> bytes | None:
@@ -231,7 +231,7 @@ class Config:
                     self._values.update(old)
                     for again in notified:
                         again()
-                    return settings.config_set_failed(name.encode(), str(error))
+                    return messages.config_set_failed(name.encode(), str(error))
         return None
 
     # -- writing ------------------------------------------------------------------------------------------------------

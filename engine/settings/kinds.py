@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine.text.messages import settings
+from engine.text import messages
 
 I32_MAX = (1 << 31) - 1
 I64_MAX = (1 << 63) - 1
@@ -45,7 +45,7 @@ class OneWord:
         """See ``Kind``."""
         del before
         if len(words) != 1:
-            raise ConfigError(settings.WRONG_NUMBER)
+            raise ConfigError(messages.WRONG_NUMBER)
         return self.parse_word(words[0])
 
     def parse_word(self, word: bytes) -> Any:
@@ -59,14 +59,14 @@ class OneWord:
 def parse_integer(word: bytes) -> int:
     """Return a decimal number. Raises ConfigError for any other text."""
     if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
-        raise ConfigError(settings.NOT_AN_INTEGER)
+        raise ConfigError(messages.DIRECTIVE_NOT_AN_INTEGER)
     return int(word)
 
 
 def check_range(value: int, low: int, high: int) -> int:
     """Return the value if it is between these limits. Raises ConfigError otherwise."""
     if not low <= value <= high:
-        raise ConfigError(settings.not_between(low, high))
+        raise ConfigError(messages.not_between(low, high))
     return value
 
 
@@ -99,7 +99,7 @@ def parse_memory(word: bytes) -> int:
     found = re.fullmatch(rb"([0-9]{1,127})([a-zA-Z]*)", word)
     unit = _UNITS.get(found.group(2).lower()) if found else None
     if found is None or unit is None:
-        raise ConfigError(settings.NOT_MEMORY)
+        raise ConfigError(messages.NOT_MEMORY)
     return int(found.group(1)) * unit
 
 
@@ -127,10 +127,10 @@ class Octal(OneWord):
     def parse_word(self, word: bytes) -> int:
         """See ``OneWord``."""
         if not re.fullmatch(rb"-?[0-7]{1,20}", word):
-            raise ConfigError(settings.NOT_OCTAL)
+            raise ConfigError(messages.NOT_OCTAL)
         value = int(word, 8)
         if not 0 <= value <= self.high:
-            raise ConfigError(settings.not_between(0, f"{self.high:o}"))
+            raise ConfigError(messages.not_between(0, f"{self.high:o}"))
         return value
 
     def text(self, value: int) -> bytes:
@@ -147,7 +147,7 @@ class YesNo(OneWord):
     def parse_word(self, word: bytes) -> bool:
         """See ``OneWord``."""
         if word.lower() not in (b"yes", b"no"):
-            raise ConfigError(settings.NOT_YES_OR_NO)
+            raise ConfigError(messages.NOT_YES_OR_NO)
         return word.lower() == b"yes"
 
     def text(self, value: bool) -> bytes:
@@ -174,7 +174,7 @@ class Choice(_Shown):
         for choice in self.choices:
             if choice.lower().encode() == word.lower():
                 return choice.encode()
-        raise ConfigError(settings.not_one_of(self.choices))
+        raise ConfigError(messages.not_one_of(self.choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
 
     def check(word: bytes) -> None:
         if b"/" in word or b"\\" in word or word in (b"", b".", b".."):
-            raise ConfigError(settings.not_a_name(directive, kind))
+            raise ConfigError(messages.not_a_name(directive, kind))
 
     return check
 
@@ -210,7 +210,7 @@ class MemoryOrPercent(_Shown):
         try:
             return b"%d" % parse_memory(word)
         except ConfigError:
-            raise ConfigError(settings.NOT_MEMORY_OR_PERCENT) from None
+            raise ConfigError(messages.NOT_MEMORY_OR_PERCENT) from None
 
 
 class Words:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
+from engine.text import messages
 from engine.text.longdouble import DECIMAL
-from engine.text.messages import settings
 
 #: Letters of notify-keyspace-events that ``A`` includes, in the order in which Redis shows them.
 EVENT_CLASSES = "g$lshzxetd"
@@ -32,7 +32,7 @@ class EventLetters(OneWord):
         """See ``OneWord``."""
         given = word.decode("latin-1")
         if set(given) - set("Ag$lshzxeKEtmdnoc"):
-            raise ConfigError(settings.EVENT_LETTERS)
+            raise ConfigError(messages.EVENT_LETTERS)
         chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
         if set(EVENT_CLASSES) <= chosen:
             shown = "A"
@@ -80,10 +80,10 @@ class SavePoints:
         if list(words) == [b""]:
             return ()
         if len(words) % 2 or not all(word.isdigit() and len(word) < _DIGITS for word in words):
-            raise ConfigError(settings.SAVE_POINTS)
+            raise ConfigError(messages.SAVE_POINTS)
         points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
         if not all(point.seconds for point in points):
-            raise ConfigError(settings.SAVE_POINTS)
+            raise ConfigError(messages.SAVE_POINTS)
         return points
 
     def text(self, value: tuple[SavePoint, ...]) -> bytes:
@@ -118,18 +118,18 @@ class OutputLimits:
         """See ``Kind``."""
         limits = dict(before)
         if len(words) % 4:
-            raise ConfigError(settings.LIMIT_NUMBER)
+            raise ConfigError(messages.LIMIT_NUMBER)
         for at in range(0, len(words), 4):
             name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
             if name not in CLIENT_CLASSES:
-                raise ConfigError(settings.LIMIT_CLASS)
+                raise ConfigError(messages.LIMIT_CLASS)
             if not words[at + 3].removeprefix(b"+").isdigit():
-                raise ConfigError(settings.LIMIT_VALUES)
+                raise ConfigError(messages.LIMIT_VALUES)
             try:
                 hard, soft = map(parse_memory, words[at + 1 : at + 3])
                 limits[name] = OutputLimit(hard, soft, int(words[at + 3]))
             except ValueError:
-                raise ConfigError(settings.LIMIT_VALUES) from None
+                raise ConfigError(messages.LIMIT_VALUES) from None
         return limits
 
     def text(self, value: dict[bytes, OutputLimit]) -> bytes:
@@ -147,7 +147,7 @@ class Percentiles:
         del before
         numbers = tuple(float(word) for word in words if DECIMAL.fullmatch(word))
         if len(numbers) < len(words) or not all(0 <= number <= 100 for number in numbers):
-            raise ConfigError(settings.PERCENTILES)
+            raise ConfigError(messages.PERCENTILES)
         return numbers
 
     def text(self, value: tuple[float, ...]) -> bytes:
@@ -166,11 +166,11 @@ class Master:
         del before
         host, *port = [word for word in words if word] or [b"no", b"one"]
         if len(port) != 1:
-            raise ConfigError(settings.WRONG_NUMBER)
+            raise ConfigError(messages.WRONG_NUMBER)
         if (host.lower(), port[0].lower()) == (b"no", b"one"):
             return ()
         if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
-            raise ConfigError(settings.INVALID_MASTER_PORT)
+            raise ConfigError(messages.DIRECTIVE_INVALID_MASTER_PORT)
         return host, port[0]
 
     def text(self, value: tuple[bytes, ...]) -> bytes:

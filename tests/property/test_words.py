@@ -12,7 +12,7 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.protocol.replies import BLOCKED, NO_REPLY
 from engine.settings.config import Config
-from engine.text.messages import general
+from engine.text import messages
 from engine.wire.encode import encoded
 from tests.harness.injection import by_name
 from tests.harness.replay import NOW_US
@@ -79,6 +79,6 @@ def test_every_command_replies_to_any_arguments(seed):
         if reply is BLOCKED:
             core.sessions.cancel_wait(session)
         elif reply is not NO_REPLY:
-            assert general.INTERNAL_ERROR not in encoded(reply, random.choice((2, 3))), shown
+            assert messages.INTERNAL_ERROR not in encoded(reply, random.choice((2, 3))), shown
         session.multi = None
         core.outbox.clear()

@@ -20,7 +20,7 @@ from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.table.registry import Command
 from engine.settings.config import Config
-from engine.text.messages import acl, clients
+from engine.text import messages
 
 DEFAULT = b"default"
 
@@ -73,17 +73,17 @@ class Accounts:
     def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
         """Create or change a user. Raise CommandError, without any change, if one of the rules is invalid."""
         if b" " in name or b"\0" in name:
-            raise CommandError(acl.USER_NAME)
+            raise CommandError(messages.USER_NAME)
         ops, open_at = merged(rules)
         if open_at is not None:
-            raise CommandError(acl.open_selector(open_at))
+            raise CommandError(messages.open_selector(open_at))
         old = self.users.get(name)
         new = old.copy() if old is not None else User(name, self.all_channels)
         for op in ops:
             try:
                 new.apply(op, self.all_channels)
             except RuleError as error:
-                raise CommandError(acl.rule_refused(op, error.reason)) from None
+                raise CommandError(messages.rule_refused(op, error.reason)) from None
         if old is None:
             self.users[name] = new
         else:
@@ -150,7 +150,7 @@ class Accounts:
         user = self.users.get(name)
         if user is None or not user.knows(password):
             self.log.add("auth", session, word, name, self._changes.now)
-            raise CommandError(clients.WRONG_PASSWORD)
+            raise CommandError(messages.WRONG_PASSWORD)
         session.user, session.logged_in = user, True
         self._refresh(session)
 
@@ -174,7 +174,7 @@ class Accounts:
         if "no_auth" in command.flags:
             return
         if not session.authenticated:
-            raise CommandError(clients.NO_AUTH)
+            raise CommandError(messages.NO_AUTH)
         denial = session.user.denial(command, argv)
         if denial is None:
             return
@@ -182,10 +182,10 @@ class Accounts:
             session.last_command = command.full_name
         self.log.add(denial.reason, session, denial.name, session.user.name, self._changes.now)
         if session.in_exec:
-            raise CommandError(acl.NO_LONGER_ALLOWED[denial.reason])
+            raise CommandError(messages.NO_LONGER_ALLOWED[denial.reason])
         if denial.reason == "command":
-            raise CommandError(acl.no_command_permission(session.user.name, denial.name))
-        no = acl.NO_KEY_PERMISSION if denial.reason == "key" else acl.NO_CHANNEL_PERMISSION
+            raise CommandError(messages.no_command_permission(session.user.name, denial.name))
+        no = messages.NO_KEY_PERMISSION if denial.reason == "key" else messages.NO_CHANNEL_PERMISSION
         raise CommandError(no)
 
     def may_call(self, session: Session, command: Command, commands: Iterable[list[bytes]]) -> bool:
@@ -215,7 +215,7 @@ class Accounts:
         seen: set[bytes] = set()
         for name, *rules in users:
             if b" " in name or b"\0" in name:
-                raise UsersError(f"user {name!r}: {acl.USER_NAME[4:].decode()}")
+                raise UsersError(f"user {name!r}: {messages.USER_NAME[4:].decode()}")
             if name in seen:
                 raise UsersError(f"Duplicate user '{name.decode(errors='replace')}' found")
             seen.add(name)
@@ -234,7 +234,7 @@ class Accounts:
         """
         users, errors = self._parsed(text, name)
         if errors:
-            raise UsersError((errors + acl.UNCHANGED).decode(errors="replace"))
+            raise UsersError((errors + messages.UNCHANGED).decode(errors="replace"))
         users.setdefault(DEFAULT, User.all_powerful(DEFAULT))
         for deleted in [old for old in self.users if old not in users]:
             self.delete(deleted)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError, Reply
-from engine.text.messages import persistence
+from engine.text import messages
 
 
 class Durability(Protocol):
@@ -79,18 +79,18 @@ class WithoutDisk:
     logging = False
 
     def save(self) -> Reply:
-        raise CommandError(persistence.NO_PERSISTENCE)
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         del schedule, within
-        raise CommandError(persistence.NO_PERSISTENCE)
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def all_deleted(self) -> None:
         """Do nothing: there is no snapshot."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
         del within
-        raise CommandError(persistence.NO_PERSISTENCE)
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def last_save(self) -> int:
         return 0
@@ -107,7 +107,7 @@ class WithoutDisk:
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         del from_log, save, flush
-        raise CommandError(persistence.NO_PERSISTENCE)
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def start_replacement(self) -> None:
         """Do nothing: nothing is written."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
-from engine.text.messages import settings
+from engine.text import messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class WithoutProcess:
         """Do nothing: there is no process."""
 
     def rewrite_configuration(self) -> None:
-        raise CommandError(settings.NO_CONFIG_FILE)
+        raise CommandError(messages.NO_CONFIG_FILE)
 
     def facts(self) -> ProcessFacts:
         return ProcessFacts()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.text.messages import persistence, server
+from engine.text import messages
 
 #: The replication ID of a server without a history.
 _NO_ID = "0" * 40
@@ -134,7 +134,7 @@ class WithoutReplicas:
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         del session, history_id, offset, hands_over
-        raise CommandError(server.NO_REPLICATION)
+        raise CommandError(messages.NO_REPLICATION)
 
     def drop(self, session: Session) -> None:
         """Do nothing: no replicas."""
@@ -155,10 +155,10 @@ class WithoutReplicas:
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         del target, timeout, force
-        raise CommandError(server.FAILOVER_WITHOUT_REPLICAS)
+        raise CommandError(messages.FAILOVER_WITHOUT_REPLICAS)
 
     def abort_failover(self) -> None:
-        raise CommandError(server.NO_FAILOVER)
+        raise CommandError(messages.NO_FAILOVER)
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
         del words, caller
@@ -168,11 +168,11 @@ class WithoutReplicas:
         return None
 
     def abort_shutdown(self) -> None:
-        raise CommandError(persistence.NO_SHUTDOWN)
+        raise CommandError(messages.NO_SHUTDOWN)
 
     def follow(self, host: bytes, port: int) -> Reply:
         del host, port
-        raise CommandError(server.NO_REPLICATION)
+        raise CommandError(messages.NO_REPLICATION)
 
     def lead(self) -> Reply:
         return OK

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.core.formats.damage import ForeignError
 from engine.core.protocol.replies import CommandError
-from engine.text.messages import data
+from engine.text import messages
 
 LISTS, SETS, SORTED_SETS = "lists", "sets", "sorted sets"
 FIELD_EXPIRY, FUNCTIONS = "expiring hash fields", "Lua scripts and functions"
@@ -93,5 +93,5 @@ class UnsupportedValueError(CommandError):
     """RESTORE's error for a value of the type ``kind``, which the engine does not store."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__(data.unsupported_value(kind))
+        super().__init__(messages.unsupported_value(kind))
         self.kind = kind

@@ -22,7 +22,7 @@ from engine.core.keyspace.key_table import KeyTable
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
-from engine.text.messages import general
+from engine.text import messages
 
 Value = Any
 
@@ -104,7 +104,7 @@ class Database:
             # Inlines get().
             value = table.values[slot]
         if type(value) is not kind:
-            raise CommandError(general.WRONG_TYPE)
+            raise CommandError(messages.WRONG_TYPE)
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
@@ -118,7 +118,7 @@ class Database:
             self.hits += 1
             value = table.values[slot]
         if value is not None and type(value) is not kind:
-            raise CommandError(general.WRONG_TYPE)
+            raise CommandError(messages.WRONG_TYPE)
         return value
 
     def stream(self, key: bytes) -> Stream | None:

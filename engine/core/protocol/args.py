@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
-from engine.text.messages import general
+from engine.text import messages
 
 I64_MIN = -(1 << 63)
 I64_MAX = (1 << 63) - 1
 _ZERO = b"0"[0]
 
 
-def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
+def parse_int(word: bytes, error: bytes = messages.NOT_AN_INTEGER) -> int:
     """Parse a signed 64-bit integer in canonical decimal form (no plus sign, no blanks, no leading zeros)."""
     if word.isdigit() and len(word) < 19 and (word[0] != _ZERO or len(word) == 1):
         # Fast path for the most frequent numbers.
@@ -29,18 +29,18 @@ def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
 
 def parse_timeout(word: bytes, now: int) -> int:
     """Parse a timeout in milliseconds. ``now`` plus the timeout must fit 64 bits."""
-    timeout = parse_int(word, general.TIMEOUT_NOT_INTEGER)
+    timeout = parse_int(word, messages.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
+        raise CommandError(messages.TIMEOUT_NEGATIVE)
     if timeout > I64_MAX - now:
-        raise CommandError(general.TIMEOUT_RANGE)
+        raise CommandError(messages.TIMEOUT_RANGE)
     return timeout
 
 
 def at_most(argv: list[bytes], words: int) -> None:
     """Raise CommandError if ``argv`` has more than ``words`` words, including the names of command and subcommand."""
     if len(argv) > words:
-        raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
+        raise CommandError(messages.subcommand_arguments(argv[0], argv[1]))
 
 
 class Args:
@@ -60,7 +60,7 @@ class Args:
     def take(self) -> bytes:
         """Consume and return the next word. Raise a syntax error if there are no more words."""
         if self.pos >= self.end:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
         self.pos += 1
         return self.argv[self.pos - 1]
 
@@ -82,7 +82,7 @@ class Args:
         """Consume an option as ``flag`` does, but only if another word follows as its value."""
         return self.pos + 1 < self.end and self.flag(word)
 
-    def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:
+    def take_int(self, error: bytes = messages.NOT_AN_INTEGER) -> int:
         """Consume the next word, and return it as a signed 64-bit integer. Raise ``error`` if it is no integer."""
         return parse_int(self.take(), error)
 
@@ -96,7 +96,7 @@ class Args:
         self.pos = self.end
         return words
 
-    def finish(self, error: bytes = general.SYNTAX) -> None:
+    def finish(self, error: bytes = messages.SYNTAX) -> None:
         """Raise ``error`` if words remain."""
         if self.pos < self.end:
             raise CommandError(error)

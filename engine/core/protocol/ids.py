@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from engine.core.protocol.replies import CommandError
-from engine.text.messages import streams
+from engine.text import messages
 from streamwire import stream_id
 from streamwire.stream_id import LONGEST, MAX_ID, MIN_ID, U64_MAX, columns, make, position, split, text
 
@@ -75,7 +75,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
         ms_text, dash, seq_text = word.partition(b"\0")[0].partition(b"-")
         ms, seq = parse_u64(ms_text), parse_u64(seq_text) if dash else missing_seq
         if ms < 0 or seq < 0 or len(word) > LONGEST:
-            raise CommandError(streams.INVALID_ID) from None
+            raise CommandError(messages.INVALID_ID) from None
         return ms << 64 | seq
 
 
@@ -103,7 +103,7 @@ def parse_low(word: bytes) -> int:
         return parse_bound(word)
     entry_id = parse(word[1:])
     if entry_id == MAX_ID:
-        raise CommandError(streams.INVALID_RANGE_START)
+        raise CommandError(messages.INVALID_RANGE_START)
     return entry_id + 1
 
 
@@ -113,5 +113,5 @@ def parse_high(word: bytes) -> int:
         return parse_bound(word, U64_MAX)
     entry_id = parse(word[1:], U64_MAX)
     if entry_id == MIN_ID:
-        raise CommandError(streams.INVALID_RANGE_END)
+        raise CommandError(messages.INVALID_RANGE_END)
     return entry_id - 1

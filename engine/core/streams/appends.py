@@ -12,7 +12,7 @@ from engine.core.streams.idempotency import Producers
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
-from engine.text.messages import streams
+from engine.text import messages
 
 #: The first numbers: ``counted`` returns slices of them.
 _NUMBERS = array("Q", range(10_000))
@@ -60,25 +60,25 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
     last_id = stream.last_id if stream is not None else 0
     if word == b"*":
         if last_id == ids.MAX_ID:
-            raise CommandError(streams.ID_EXHAUSTED)
+            raise CommandError(messages.ID_EXHAUSTED)
         return now_ms << 64 if now_ms > last_id >> 64 else last_id + 1
     if word.endswith(b"-*"):
         ms = ids.parse_u64(word[:-2])
         if ms < 0:
-            raise CommandError(streams.INVALID_ID)
+            raise CommandError(messages.INVALID_ID)
         if last_id == ids.MAX_ID:
-            raise CommandError(streams.ID_EXHAUSTED)
+            raise CommandError(messages.ID_EXHAUSTED)
         entry_id = last_id + 1 if last_id >> 64 == ms else ms << 64
         if not entry_id:
             entry_id = 1
         if entry_id <= last_id or entry_id >> 64 != ms:
-            raise CommandError(streams.ID_TOO_SMALL)
+            raise CommandError(messages.ID_TOO_SMALL)
         return entry_id
     entry_id = ids.parse(word)
     if last_id == ids.MAX_ID:
-        raise CommandError(streams.ID_EXHAUSTED)
+        raise CommandError(messages.ID_EXHAUSTED)
     if entry_id <= last_id:
-        raise CommandError(streams.ID_TOO_SMALL)
+        raise CommandError(messages.ID_TOO_SMALL)
     return entry_id
 
 

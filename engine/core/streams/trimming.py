@@ -16,7 +16,7 @@ from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_options import POLICIES, Given
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
-from engine.text.messages import streams
+from engine.text import messages
 
 KEEPREF, DELREF, ACKED = POLICIES
 
@@ -46,10 +46,10 @@ class Trim:
         elif token == b"LIMIT":
             self.limit = parse_int(value)
             if self.limit < 0:
-                raise CommandError(streams.LIMIT_NEGATIVE)
+                raise CommandError(messages.LIMIT_NEGATIVE)
         else:
             if self.strategy:
-                raise CommandError(streams.TRIM_TWICE)
+                raise CommandError(messages.TRIM_TWICE)
             self.strategy = token
             self.approximate = option.words[1:-1] == [b"~"]
             if token == b"MINID":
@@ -57,16 +57,16 @@ class Trim:
                 return
             self.threshold = parse_int(value)
             if self.threshold < 0:
-                raise CommandError(streams.MAXLEN_NEGATIVE)
+                raise CommandError(messages.MAXLEN_NEGATIVE)
 
     def check(self, required: bool) -> None:
         """Raise CommandError if the options contradict each other, or if a ``required`` strategy is missing."""
         if self.limit and not self.strategy:
-            raise CommandError(streams.LIMIT_WITHOUT_TRIM)
+            raise CommandError(messages.LIMIT_WITHOUT_TRIM)
         if required and not self.strategy:
-            raise CommandError(streams.TRIM_MISSING)
+            raise CommandError(messages.TRIM_MISSING)
         if self.limit is not None and not self.approximate:
-            raise CommandError(streams.LIMIT_WITHOUT_APPROX)
+            raise CommandError(messages.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> tuple[int, UnreadableError | None]:
         """Trim the stream; return the number of removed entries, and the error that stopped trimming early, if any.

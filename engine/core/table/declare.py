@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from engine.core.protocol.replies import Reply, Simple
 from engine.core.table.registry import COMMANDS, NO_KEYS, Channels, Command, Handler, Keys, register
 from engine.core.table.syntax import arity_of, placeholders
-from engine.text.messages.general import help_lines
+from engine.text.messages import help_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

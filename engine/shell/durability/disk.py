@@ -47,7 +47,7 @@ from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.states.life import Life, LifeEvent, life
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
-from engine.text.messages import persistence
+from engine.text import messages
 
 
 class Replies(Protocol):
@@ -173,7 +173,7 @@ class DiskDurability:
             self._life.fire(LifeEvent.SAVED if saved else LifeEvent.SAVE_FAILED)
             self._follow()
         if not saved:
-            raise CommandError(persistence.SHUTDOWN_FAILED)
+            raise CommandError(messages.SHUTDOWN_FAILED)
         self.snapshots.abandon()
         self.rewrites.abandon()
 
@@ -278,17 +278,17 @@ class DiskDurability:
         admission, trouble = self.core.admission, self.log.trouble
         before = admission.refusal(Refusal.DISK)
         if self.is_ending:
-            error = persistence.SHUTTING_DOWN
+            error = messages.SHUTTING_DOWN
         elif trouble:
             if not before:
                 LOG.error("%s cannot be written, rejecting write commands: %s", self.log.path, trouble)
-            error = persistence.misconf_log(trouble)
+            error = messages.misconf_log(trouble)
         elif (
             not self.snapshots.last_ok
             and self.snapshots.points
             and self.core.config.flag("stop-writes-on-bgsave-error")
         ):
-            error = persistence.MISCONF_SNAPSHOT
+            error = messages.MISCONF_SNAPSHOT
         else:
             if before:
                 LOG.info("the disk accepts writes again, accepting write commands")
@@ -387,13 +387,13 @@ class DiskDurability:
     def _check(self) -> None:
         """Acquire the directory's lock. Raise CommandError if that fails, or if the data must not be saved."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
-            raise CommandError(persistence.SHUTTING_DOWN)
+            raise CommandError(messages.SHUTTING_DOWN)
         if not self._ownership.acquire():
-            raise CommandError(persistence.save_failed(self._ownership.refusal))
+            raise CommandError(messages.save_failed(self._ownership.refusal))
 
     def save(self) -> Reply:
         if self.snapshots.is_running:
-            raise CommandError(persistence.SAVE_RUNNING)
+            raise CommandError(messages.SAVE_RUNNING)
         self.core.divided.finish_all()
         self._save_now()
         return Simple(b"OK")
@@ -403,22 +403,22 @@ class DiskDurability:
         try:
             self.snapshots.save()
         except OSError as error:
-            raise CommandError(persistence.save_failed(error.strerror or str(error))) from None
+            raise CommandError(messages.save_failed(error.strerror or str(error))) from None
         finally:
             self._follow()
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         if self.snapshots.is_running:
-            raise CommandError(persistence.SAVE_RUNNING)
+            raise CommandError(messages.SAVE_RUNNING)
         self._check()
         must_wait = self.rewrites.is_running or self.rewrites.is_scheduled
         if must_wait and not (schedule or within):
-            raise CommandError(persistence.SAVE_BLOCKED)
+            raise CommandError(messages.SAVE_BLOCKED)
         self.snapshots.ask()
         if not must_wait:
             self.core.host.after_reply(self.start_due_work)
         starts = not (must_wait or within or self.core.divided.is_partial)
-        return Simple(persistence.SAVE_STARTED if starts else persistence.SAVE_SCHEDULED)
+        return Simple(messages.SAVE_STARTED if starts else messages.SAVE_SCHEDULED)
 
     def all_deleted(self) -> None:
         """Start a snapshot of the empty data after the command, so that a crash does not bring the old data back.
@@ -432,14 +432,14 @@ class DiskDurability:
 
     def rewrite_log(self, *, within: bool) -> Reply:
         if self.rewrites.is_running:
-            raise CommandError(persistence.REWRITE_RUNNING)
+            raise CommandError(messages.REWRITE_RUNNING)
         self._check()
         self.rewrites.ask()
         if self.snapshots.is_running:
-            return Simple(persistence.REWRITE_SCHEDULED)
+            return Simple(messages.REWRITE_SCHEDULED)
         self.core.host.after_reply(self.start_due_work)
         starts = not (within or self.core.divided.is_partial)
-        return Simple(persistence.REWRITE_STARTED if starts else persistence.REWRITE_SCHEDULED)
+        return Simple(messages.REWRITE_STARTED if starts else messages.REWRITE_SCHEDULED)
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000
@@ -455,13 +455,13 @@ class DiskDurability:
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         if self._life.state is not Life.RUNNING:
-            raise CommandError(persistence.SHUTTING_DOWN)
+            raise CommandError(messages.SHUTTING_DOWN)
         if from_log:
             if not self.switch.is_on:
-                raise CommandError(persistence.NO_PERSISTENCE)
+                raise CommandError(messages.NO_PERSISTENCE)
             self.flush_effects()
             if not self.log.flush_and_sync():
-                raise CommandError(persistence.save_failed(self.log.trouble))
+                raise CommandError(messages.save_failed(self.log.trouble))
         elif save:
             self._save_now()
         else:
@@ -475,7 +475,7 @@ class DiskDurability:
             LOG.critical("the data could not be reloaded, stopping: %s", error)
             self._life.fire(LifeEvent.LOAD_FAILED)
             self.core.host.shut_down()
-            raise CommandError(persistence.load_failed(str(error))) from None
+            raise CommandError(messages.load_failed(str(error))) from None
         finally:
             self._follow()
         if not from_log and not (save and flush):

@@ -14,10 +14,10 @@ from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError, Push, Reply
 from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.log_lines import LOG
-from engine.text.messages import general
+from engine.text import messages
 from engine.wire.encode import Out, encode, encoded
 
-INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
+INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
 
 
 class Delivery:

@@ -12,7 +12,7 @@ from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.observation.log_lines import LOG
-from engine.text.messages import settings
+from engine.text import messages
 
 #: Number of descriptors reserved for other uses than clients, as in Redis, without those for segment files.
 RESERVED = 32
@@ -52,7 +52,7 @@ def _follow(config: Config) -> None:
     wanted, others = config.integer("maxclients"), reserved(config)
     limit = _raise_limit(wanted + others)
     if limit < wanted + others:
-        raise ConfigError(settings.too_many_clients(limit - others))
+        raise ConfigError(messages.too_many_clients(limit - others))
 
 
 def _raise_limit(wanted: int) -> int:

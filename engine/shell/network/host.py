@@ -14,7 +14,7 @@ from engine.settings.config import Config
 from engine.shell.network.runner import Runner
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
-from engine.text.messages import settings
+from engine.text import messages
 
 
 class ServerHost:
@@ -59,13 +59,13 @@ class ServerHost:
     def rewrite_configuration(self) -> None:
         path = self._config.file
         if path is None:
-            raise CommandError(settings.NO_CONFIG_FILE)
+            raise CommandError(messages.NO_CONFIG_FILE)
         new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             new.write_bytes(self._config.rewritten(path.read_bytes()))
             new.replace(path)
         except OSError as error:
-            raise CommandError(settings.rewrite_failed(os.strerror(error.errno or 0))) from None
+            raise CommandError(messages.rewrite_failed(os.strerror(error.errno or 0))) from None
 
     def facts(self) -> ProcessFacts:
         return replace(self._facts.collect(), held_back=self._runner.held_back())

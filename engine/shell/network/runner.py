@@ -38,7 +38,7 @@ from engine.shell.observation.log_lines import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name
-from engine.text.messages import clients, general
+from engine.text import messages
 from engine.wire.bulk import AddRun
 from engine.wire.encode import RESP2, RESP3, Out, encode, pages_of
 
@@ -109,11 +109,11 @@ class Runner:
             others -= 1
         if len(self.connections) + others > self.limits.max_clients:
             self.traffic.rejected += 1
-            connection.fail(clients.MAX_CLIENTS)
+            connection.fail(messages.MAX_CLIENTS)
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.traffic.rejected += 1
             LOG.warning("client %r rejected: protected mode, and no password is set", session.addr)
-            connection.fail(clients.PROTECTED_MODE)
+            connection.fail(messages.PROTECTED_MODE)
         elif core.config.text("tls-auth-clients-user") == b"CN":
             name = common_name(connection.transport.get_extra_info("peercert") or {})
             if name:
@@ -425,7 +425,7 @@ class Runner:
         self.on_failure()
         caller = self.connections.get(error.session_id) if isinstance(error, FatalError) else None
         if caller is not None:
-            caller.fail(general.INTERNAL_ERROR)
+            caller.fail(messages.INTERNAL_ERROR)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.sync_states import Sync
-from engine.text.messages import server
+from engine.text import messages
 from streamwire.machine import Machine
 
 
@@ -113,20 +113,20 @@ class Failover:
     def start(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         """Start a FAILOVER; see `engine.core.environment.replication.Replication`."""
         if self.is_on:
-            raise CommandError(server.FAILOVER_IS_ON)
+            raise CommandError(messages.FAILOVER_IS_ON)
         if self._roles.follows:
-            raise CommandError(server.FAILOVER_ON_REPLICA)
+            raise CommandError(messages.FAILOVER_ON_REPLICA)
         if not self._master.roster.all:
-            raise CommandError(server.FAILOVER_WITHOUT_REPLICAS)
+            raise CommandError(messages.FAILOVER_WITHOUT_REPLICAS)
         if force and not (target and timeout):
-            raise CommandError(server.FAILOVER_FORCE)
+            raise CommandError(messages.FAILOVER_FORCE)
         address = (target[0].decode("utf-8", "replace"), target[1]) if target else None
         if address is not None:
             replica = self._master.roster.at(address)
             if replica is None:
-                raise CommandError(server.NO_SUCH_REPLICA)
+                raise CommandError(messages.NO_SUCH_REPLICA)
             if replica.state is not Sync.ONLINE:
-                raise CommandError(server.REPLICA_NOT_ONLINE)
+                raise CommandError(messages.REPLICA_NOT_ONLINE)
         LOG.info("failover to %s started, holding writes", _shown(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
@@ -137,7 +137,7 @@ class Failover:
     def abort(self) -> None:
         """Run FAILOVER ABORT."""
         if not self.is_on:
-            raise CommandError(server.NO_FAILOVER)
+            raise CommandError(messages.NO_FAILOVER)
         self._lead_again(FailoverEvent.ABORT, "FAILOVER ABORT")
 
     # -- events -------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from engine.shell.replication.replica.collaborators import ReplicaHost
 from engine.shell.replication.replica.replica_role import ReplicaRole
 from engine.shell.replication.shutdown import Shutdown
 from engine.shell.replication.waiters import AckWaiters
-from engine.text.messages import server
+from engine.text import messages
 from engine.wire.encode import encoded
 
 
@@ -175,7 +175,7 @@ class Node:
 
     def _refuse_while_failing_over(self) -> None:
         if self._failover.is_on:
-            raise CommandError(server.FAILING_OVER)
+            raise CommandError(messages.FAILING_OVER)
 
     def hand_over(self, host: bytes, port: int) -> None:
         """Follow a server that is to become the master."""
@@ -192,11 +192,11 @@ class Node:
     def _accept_handover(self, history_id: bytes) -> None:
         """Become the master, at the request of the current master."""
         if not self.follows:
-            raise CommandError(server.HANDED_OVER_TO_MASTER)
+            raise CommandError(messages.HANDED_OVER_TO_MASTER)
         if history_id != self.history.id:
-            raise CommandError(server.HANDED_OVER_BY_ANOTHER)
+            raise CommandError(messages.HANDED_OVER_BY_ANOTHER)
         if self.following.is_synchronising:
-            raise CommandError(server.HANDED_OVER_TOO_EARLY)
+            raise CommandError(messages.HANDED_OVER_TOO_EARLY)
         LOG.info("the master hands over to this server")
         self.become_master()
 

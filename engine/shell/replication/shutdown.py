@@ -22,7 +22,7 @@ from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.sync_states import Sync
-from engine.text.messages import persistence
+from engine.text import messages
 from streamwire.machine import Machine
 
 
@@ -113,7 +113,7 @@ class Shutdown:
     def abort(self) -> None:
         """Run SHUTDOWN ABORT."""
         if self._machine.state is not Stage.WAITING:
-            raise CommandError(persistence.NO_SHUTDOWN)
+            raise CommandError(messages.NO_SHUTDOWN)
         LOG.warning("shutdown cancelled (SHUTDOWN ABORT)")
         self._machine.fire(ShutdownEvent.ABORT)
         self._loop.call_soon(self._go_on)
@@ -153,7 +153,7 @@ class Shutdown:
         callers, self._callers = self._callers, {}
         for caller in callers:
             if caller.waiter is not None:
-                self._core.sessions.end_wait(caller, CommandError(persistence.SHUTDOWN_FAILED))
+                self._core.sessions.end_wait(caller, CommandError(messages.SHUTDOWN_FAILED))
         self._held.end()
         self._settle()
 

@@ -16,7 +16,7 @@ from engine.core import commands as _commands  # noqa: F401 - fills the command 
 from engine.core.clients.acl.selector import RuleError
 from engine.core.clients.acl.user import User, merged
 from engine.core.table.registry import COMMANDS
-from engine.text.messages import acl
+from engine.text import messages
 from tests.harness.clients import SocketClient
 from tests.harness.replies import Error
 from tests.servers import Running
@@ -71,7 +71,7 @@ def _taken(user: User, op: bytes) -> object:
     try:
         user.apply(op, False)
     except RuleError as error:
-        return Error(acl.rule_refused(op, error.reason).decode())
+        return Error(messages.rule_refused(op, error.reason).decode())
     return b"OK"
 
 

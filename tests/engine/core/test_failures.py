@@ -11,7 +11,7 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import SHOWING, FatalError, only_reads
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, CommandError
-from engine.text.messages import general
+from engine.text import messages
 from tests.harness.injection import MistakeError, by_name, counted_changes, fails_in
 from tests.harness.replay import NOW_US, new_core, replayed, state
 
@@ -125,7 +125,7 @@ def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
         return
     reply = core.execute(session, argv, NOW_US)
     assert isinstance(reply, CommandError)
-    assert reply.text == general.INTERNAL_ERROR
+    assert reply.text == messages.INTERNAL_ERROR
     assert session.close_after_reply is not only_reads(command)
     assert not core.changes.effects
 
@@ -178,7 +178,7 @@ def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
     assert run("XREAD BLOCK 0 STREAMS stream $", reader) is BLOCKED
     fails_in(COMMANDS["xread"], lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
     assert run("XADD stream 9-1 f v") == b"9-1"
-    assert [(who, reply.text) for who, reply in core.outbox] == [(reader, general.INTERNAL_ERROR)]
+    assert [(who, reply.text) for who, reply in core.outbox] == [(reader, messages.INTERNAL_ERROR)]
     assert reader.waiter is None
 
 

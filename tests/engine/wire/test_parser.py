@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.text.messages import protocol
+from engine.text import messages
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -229,7 +229,7 @@ def test_repeated_requests_give_separate_words() -> None:
     long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
     assert first.parse(written(*long)) == first.parse(written(*long)) == [long]
     assert untrusted.parse_one(written(*long)) == ([], b"")
-    assert untrusted.error == protocol.MULTIBULK_LENGTH_NO_AUTH
+    assert untrusted.error == messages.MULTIBULK_LENGTH_NO_AUTH
 
 
 def test_buffered_is_the_size_of_an_incomplete_request() -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from engine.core.table.registry import Command, all_commands, find
 from engine.core.table.unsupported import family_of
+from engine.text import messages
 from engine.text.globs import matches
-from engine.text.messages import acl
 
 #: The subcommands of CLUSTER in Redis. CLUSTER has no subcommands here, because it is always refused.
 _OF_CLUSTER = frozenset(
@@ -159,25 +159,25 @@ class Selector:
             self._apply_keys(rule)
         elif first == b"&":
             if self.all_channels:
-                raise RuleError(acl.AFTER_ALL_CHANNELS)
+                raise RuleError(messages.AFTER_ALL_CHANNELS)
             if _SPACE.search(rule):
-                raise RuleError(acl.SYNTAX)
+                raise RuleError(messages.ACL_SYNTAX)
             self.channels[rule[1:]] = None
         elif rule[:2] in (b"+@", b"-@"):
             self._apply_category(rule)
         elif first in (b"+", b"-"):
             self._apply_command(rule)
         else:
-            raise RuleError(acl.SYNTAX)
+            raise RuleError(messages.ACL_SYNTAX)
 
     def _apply_keys(self, rule: bytes) -> None:
         if self.all_keys:
-            raise RuleError(acl.AFTER_ALL_KEYS)
+            raise RuleError(messages.AFTER_ALL_KEYS)
         access, pattern = READ | WRITE, rule[1:]
         if rule[:1] == b"%":
             access, pattern = _key_access(rule)
         if _SPACE.search(pattern):
-            raise RuleError(acl.SYNTAX)
+            raise RuleError(messages.ACL_SYNTAX)
         if pattern == b"*" and access == READ | WRITE:
             self.all_keys = True
             self.patterns.clear()
@@ -195,7 +195,7 @@ class Selector:
     def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
         if name not in CATEGORIES:
-            raise RuleError(acl.UNKNOWN, unknown=True)
+            raise RuleError(messages.UNKNOWN, unknown=True)
         for command in in_category(name):
             self._allow(command, rule[:1] == b"+")
         self._show(rule)
@@ -218,15 +218,15 @@ class Selector:
         command, bar, word = name.rpartition(b"|")
         found = find(command)
         if not allowed or not bar or (found is None and not _is_foreign(command)):
-            raise RuleError(acl.UNKNOWN, unknown=True)
+            raise RuleError(messages.UNKNOWN, unknown=True)
         if b"|" in command:
-            raise RuleError(acl.FIRST_WORD_OF_SUBCOMMAND)
+            raise RuleError(messages.FIRST_WORD_OF_SUBCOMMAND)
         if not word:
-            raise RuleError(acl.SYNTAX)
+            raise RuleError(messages.ACL_SYNTAX)
         if found is None:
             return
         if found.subcommands:
-            raise RuleError(acl.UNKNOWN, unknown=True)
+            raise RuleError(messages.UNKNOWN, unknown=True)
         if found.full_name not in self.allowed:
             self.first_words.setdefault(found.full_name, {})[word.lower()] = None
 
@@ -339,8 +339,8 @@ def _key_access(rule: bytes) -> tuple[int, bytes]:
     for letter in letters.upper():
         bit = {ord("R"): READ, ord("W"): WRITE}.get(letter, 0)
         if not bit or access & bit:
-            raise RuleError(acl.SYNTAX)
+            raise RuleError(messages.ACL_SYNTAX)
         access |= bit
     if not access:
-        raise RuleError(acl.SYNTAX)
+        raise RuleError(messages.ACL_SYNTAX)
     return access, pattern

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from engine.core.clients.acl.selector import Denial, RuleError, Selector
 from engine.core.table.registry import Command
-from engine.text.messages import acl
+from engine.text import messages
 
 _HASH = re.compile(rb"[0-9a-f]{64}")
 
@@ -94,7 +94,7 @@ class User:
                 self.nopass = False
             case _ if rule[:1] in (b"<", b"!"):
                 if self.passwords.pop(_hashed(rule), self) is self:
-                    raise RuleError(acl.NO_SUCH_PASSWORD)
+                    raise RuleError(messages.NO_SUCH_PASSWORD)
             case _ if rule[:1] == b"(" and rule[-1:] == b")":
                 selector = Selector(all_channels)
                 for inner in rule[1:-1].split():
@@ -152,7 +152,7 @@ def _hashed(rule: bytes) -> bytes:
     if rule[:1] in (b">", b"<"):
         return hashlib.sha256(rule[1:]).hexdigest().encode()
     if not _HASH.fullmatch(rule[1:]):
-        raise RuleError(acl.PASSWORD_HASH)
+        raise RuleError(messages.PASSWORD_HASH)
     return rule[1:]
 
 

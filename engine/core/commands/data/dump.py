@@ -21,7 +21,7 @@ from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
-from engine.text.messages import data, general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -98,11 +98,11 @@ def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
 def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     """Load the value of a payload in steps. Raise CommandError if the payload is invalid."""
     if len(payload) < _TAIL.size:
-        raise CommandError(data.BAD_DUMP)
+        raise CommandError(messages.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
     known = version <= NEWEST_VERSION or version == VALKEY_VERSION
     if not known or (yield from _check_sum(memoryview(payload)[:-8])) != check:
-        raise CommandError(data.BAD_DUMP)
+        raise CommandError(messages.BAD_DUMP)
     reader = Reader(payload)
     makers = value_reader.makers(ctx.config, ctx.streams.new)
     try:
@@ -110,9 +110,9 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
             value_reader.load(reader, reader.byte(), makers, is_valkey=version == VALKEY_VERSION)
         )
     except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
-        raise CommandError(data.BAD_DUMP_BODY) from None
+        raise CommandError(messages.BAD_DUMP_BODY) from None
     if reader.at != len(payload) - _TAIL.size:
-        raise CommandError(data.BAD_DUMP_BODY)
+        raise CommandError(messages.BAD_DUMP_BODY)
     if isinstance(value, value_reader.Unsupported):
         raise UnsupportedValueError(value.kind)
     return value
@@ -174,18 +174,18 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         elif freq is None and args.option(b"IDLETIME"):
             idle = args.take_int()
             if idle < 0:
-                raise CommandError(data.RESTORE_IDLETIME)
+                raise CommandError(messages.RESTORE_IDLETIME)
         elif idle is None and args.option(b"FREQ"):
             freq = args.take_int()
             if not 0 <= freq <= 255:
-                raise CommandError(data.RESTORE_FREQ)
+                raise CommandError(messages.RESTORE_FREQ)
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     if not replace and db.get(key) is not None:
-        raise CommandError(data.BUSY_KEY)
+        raise CommandError(messages.BUSY_KEY)
     ttl = parse_int(argv[2])
     if ttl < 0:
-        raise CommandError(data.RESTORE_TTL)
+        raise CommandError(messages.RESTORE_TTL)
 
     def work() -> Generator[None, None, Reply]:
         now = ctx.now
@@ -195,7 +195,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
                 # An error, unlike in Redis: there the sum overflows, and the key is deleted immediately.
-                raise CommandError(data.invalid_expire(b"restore"))
+                raise CommandError(messages.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline)
 
     return ctx.in_steps(argv, work()) if len(payload) > _LONG_PAYLOAD else Steps(argv, work()).all()

@@ -12,7 +12,7 @@ from engine.core.commands.families import key_command
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.registry import Handler
-from engine.text.messages import data
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -60,7 +60,7 @@ class TimeOption:
         if not self._unit:
             return None
         seconds, absolute = _OPTIONS[self._unit]
-        amount, error = parse_int(self._amount), CommandError(data.invalid_expire(command_name))
+        amount, error = parse_int(self._amount), CommandError(messages.invalid_expire(command_name))
         if amount <= 0 or (seconds and amount > I64_MAX // 1000):
             raise error
         deadline = (amount * 1000 if seconds else amount) + (0 if absolute else ctx.now)
@@ -105,12 +105,12 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
     chosen = set()
     for word in argv[3:]:
         if word.upper() not in _CONDITIONS:
-            raise CommandError(data.unsupported_option(word))
+            raise CommandError(messages.unsupported_option(word))
         chosen.add(word.upper())
     if b"NX" in chosen and len(chosen) > 1:
-        raise CommandError(data.EXPIRE_NX)
+        raise CommandError(messages.EXPIRE_NX)
     if {b"GT", b"LT"} <= chosen:
-        raise CommandError(data.EXPIRE_GT_LT)
+        raise CommandError(messages.EXPIRE_GT_LT)
     return chosen
 
 
@@ -133,7 +133,7 @@ def _expire(*, seconds: bool, absolute: bool) -> Handler:
         if seconds:
             when *= 1000
         if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
-            raise CommandError(data.invalid_expire(argv[0].lower()))
+            raise CommandError(messages.invalid_expire(argv[0].lower()))
         deadline = when + base
         if ctx.db.get(key) is None:
             return 0

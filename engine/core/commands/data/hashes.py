@@ -12,9 +12,8 @@ from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply
-from engine.text import longdouble
+from engine.text import longdouble, messages
 from engine.text.globs import matcher
-from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -58,7 +57,7 @@ def _put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> i
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
     if len(argv) % 2:
-        raise CommandError(general.wrong_arity(argv[0].lower()))
+        raise CommandError(messages.wrong_arity(argv[0].lower()))
     if len(argv) > MANY:
         return counted(ctx, argv, 2, hset)
     return _put_fields(ctx, argv[1], argv[2:], b"hset")
@@ -68,7 +67,7 @@ def hset(ctx: Context, argv: list[bytes]) -> Reply:
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
     if len(argv) % 2:
-        raise CommandError(general.wrong_arity(argv[0].lower()))
+        raise CommandError(messages.wrong_arity(argv[0].lower()))
     if len(argv) > MANY:
         return counted(ctx, argv, 2, hset, reply=OK)
     _put_fields(ctx, argv[1], argv[2:], b"hset")
@@ -178,9 +177,9 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
     fields = hash_at(ctx, key) or Hash()
-    result = parse_int(fields.get(field, b"0"), data.HASH_NOT_AN_INTEGER) + by
+    result = parse_int(fields.get(field, b"0"), messages.HASH_NOT_AN_INTEGER) + by
     if not I64_MIN <= result <= I64_MAX:
-        raise CommandError(data.OVERFLOW)
+        raise CommandError(messages.OVERFLOW)
     _put_fields(ctx, key, [field, b"%d" % result], b"hincrby")
     return result
 
@@ -192,19 +191,19 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         by = longdouble.parse(argv[3])
     except longdouble.InfiniteError:
-        raise CommandError(data.INCREMENT_NOT_FINITE) from None
+        raise CommandError(messages.INCREMENT_NOT_FINITE) from None
     if by is None:
-        raise CommandError(general.NOT_A_FLOAT)
+        raise CommandError(messages.NOT_A_FLOAT)
     fields = hash_at(ctx, key) or Hash()
     try:
         number = longdouble.parse(fields.get(field, b"0"))
     except longdouble.InfiniteError:
-        raise CommandError(data.NOT_FINITE) from None
+        raise CommandError(messages.NOT_FINITE) from None
     if number is None:
-        raise CommandError(data.HASH_NOT_A_FLOAT)
+        raise CommandError(messages.HASH_NOT_A_FLOAT)
     total = longdouble.rounded(number + by)
     if not longdouble.fits(total):
-        raise CommandError(data.NOT_FINITE)
+        raise CommandError(messages.NOT_FINITE)
     result = longdouble.text(total)
     _put_fields(ctx, key, [field, result], b"hincrbyfloat")
     return result
@@ -259,16 +258,16 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:
     """Return the number of fields to draw, and whether WITHVALUES follows it."""
-    count = parse_int(argv[2], general.NOT_AN_INTEGER)
+    count = parse_int(argv[2], messages.NOT_AN_INTEGER)
     if count == I64_MIN:
-        raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
+        raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
     if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
-        raise CommandError(general.OUT_OF_RANGE)
+        raise CommandError(messages.OUT_OF_RANGE)
     if count < -_MOST_DRAWS:
         # Redis has no such limit, and builds replies regardless of memory and time.
-        raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
+        raise CommandError(messages.out_of_range(-_MOST_DRAWS, I64_MAX))
     return count, len(argv) == 4
 
 

@@ -13,8 +13,8 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple, paged
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
+from engine.text import messages
 from engine.text.globs import matcher
-from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -158,7 +158,7 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
     source, target = argv[1], argv[2]
     db = ctx.db
     if db.get(source) is None:
-        raise CommandError(general.NO_SUCH_KEY)
+        raise CommandError(messages.NO_SUCH_KEY)
     if source == target:
         return replace
     if not replace and db.get(target) is not None:
@@ -189,9 +189,9 @@ def _database(ctx: Context, word: bytes) -> Database:
     """Return the database with this number."""
     index = parse_int(word)
     if not _I32_MIN <= index <= _I32_MAX:
-        raise CommandError(general.out_of_range(_I32_MIN, _I32_MAX))
+        raise CommandError(messages.out_of_range(_I32_MIN, _I32_MAX))
     if not 0 <= index < len(ctx.databases):
-        raise CommandError(general.DB_INDEX_RANGE)
+        raise CommandError(messages.DB_INDEX_RANGE)
     return ctx.databases[index]
 
 
@@ -213,10 +213,10 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"DB"):
             target_db = _database(ctx, args.take())
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     source, target = argv[1], argv[2]
     if target_db is ctx.db and source == target:
-        raise CommandError(data.SAME_OBJECT)
+        raise CommandError(messages.SAME_OBJECT)
     value = ctx.db.read(source)
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
@@ -248,7 +248,7 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
     """Moves a key to another database unless it exists there."""
     key, source, target = argv[1], ctx.db, _database(ctx, argv[2])
     if source is target:
-        raise CommandError(data.SAME_OBJECT)
+        raise CommandError(messages.SAME_OBJECT)
     if source.get(key) is None or target.get(key) is not None:
         return 0
     value, deadline = source.pop(key)
@@ -268,15 +268,15 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Exchanges the keys of two databases."""
-    first = parse_int(argv[1], data.SWAP_FIRST_INDEX)
+    first = parse_int(argv[1], messages.SWAP_FIRST_INDEX)
     if not _I32_MIN <= first <= _I32_MAX:
-        raise CommandError(data.SWAP_FIRST_INDEX)
-    second = parse_int(argv[2], data.SWAP_SECOND_INDEX)
+        raise CommandError(messages.SWAP_FIRST_INDEX)
+    second = parse_int(argv[2], messages.SWAP_SECOND_INDEX)
     if not _I32_MIN <= second <= _I32_MAX:
-        raise CommandError(data.SWAP_SECOND_INDEX)
+        raise CommandError(messages.SWAP_SECOND_INDEX)
     databases = ctx.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
-        raise CommandError(general.DB_INDEX_RANGE)
+        raise CommandError(messages.DB_INDEX_RANGE)
     ctx.divided.finish_all()
     if first != second:
         databases[first].swap(databases[second])

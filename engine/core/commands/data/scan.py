@@ -11,8 +11,8 @@ from engine.core.keyspace.database import TYPE_NAMES
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, holding, paged
 from engine.core.table.registry import NO_KEYS
+from engine.text import messages
 from engine.text.globs import matcher
-from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -31,11 +31,11 @@ def parse_cursor(word: bytes) -> int:
     """
     found = _CURSOR.fullmatch(word)
     if found is None or (cursor := int(found[2])) >= 1 << 64:
-        raise CommandError(data.INVALID_CURSOR)
+        raise CommandError(messages.INVALID_CURSOR)
     if found[1] != b"-":
         return cursor
     if 0 < cursor <= 1 << 63 and word == b"-%d" % cursor:
-        raise CommandError(data.INVALID_CURSOR)
+        raise CommandError(messages.INVALID_CURSOR)
     return -cursor % (1 << 64)
 
 
@@ -49,17 +49,17 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
         if args.option(b"COUNT"):
             count = args.take_int()
             if count < 1:
-                raise CommandError(general.SYNTAX)
+                raise CommandError(messages.SYNTAX)
         elif args.option(b"MATCH"):
             pattern = args.take()
         elif not of_fields and args.option(b"TYPE"):
             kind = args.take().lower()
         elif args.flag(b"NOVALUES"):
             if not of_fields:
-                raise CommandError(data.NOVALUES_OF_KEYS)
+                raise CommandError(messages.NOVALUES_OF_KEYS)
             names_only = True
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     return pattern, count, kind, names_only
 
 

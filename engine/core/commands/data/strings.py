@@ -17,7 +17,7 @@ from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.core.table.registry import ALL_KEYS, Keys
-from engine.text.messages import data, general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -95,7 +95,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
         elif word in _CONDITIONS and exists is None and condition in {b"", word} and args.option(word):
             condition, wanted = word, args.take()
         elif not time.parse(args, b"KEEPTTL"):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     deadline = time.deadline(ctx, b"set")
     old = _read(ctx, key) if get else None
     if exists is not None and exists is not (ctx.db.get(key) is not None):
@@ -117,7 +117,7 @@ def _is_met(condition: bytes, wanted: bytes, value: bytes | None) -> bool:
     if condition in (b"IFEQ", b"IFNE"):
         return (value == wanted) is (condition == b"IFEQ")
     if len(wanted) != _DIGITS:
-        raise CommandError(data.DIGEST_LENGTH)
+        raise CommandError(messages.DIGEST_LENGTH)
     return (xxhash.xxh3_64_hexdigest(value).encode() == wanted.lower()) is (condition == b"IFDEQ")
 
 
@@ -149,7 +149,7 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
     if len(argv) % 2 == 0:
-        raise CommandError(general.wrong_arity(argv[0].lower()))
+        raise CommandError(messages.wrong_arity(argv[0].lower()))
     if len(argv) > MANY:
         return counted(ctx, argv, 1, _put_strings, reply=OK)
     _put_strings(ctx, argv)
@@ -180,7 +180,7 @@ def append(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.db.add(key, value)
     else:
         if len(value) + len(more) > ctx.config.integer("proto-max-bulk-len"):
-            raise CommandError(data.STRING_TOO_LONG)
+            raise CommandError(messages.STRING_TOO_LONG)
         value += more
         ctx.db.set(key, value, keep_ttl=True)
     ctx.changes.notify("$", b"append", key, ctx.db.index)
@@ -243,7 +243,7 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
     time = TimeOption()
     while len(args):
         if not time.parse(args, b"PERSIST"):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     value = _read(ctx, key)
     if value is None:
         return None
@@ -262,7 +262,7 @@ def _increment(ctx: Context, key: bytes, by: int) -> int:
     value = _string(ctx, key)
     result = (0 if value is None else parse_int(value)) + by
     if not I64_MIN <= result <= I64_MAX:
-        raise CommandError(data.OVERFLOW)
+        raise CommandError(messages.OVERFLOW)
     _set_string(ctx, key, b"%d" % result, b"incrby", keep_ttl=True)
     if ctx.changes.recording:
         ctx.effect(b"INCRBY", key, b"%d" % by)
@@ -292,5 +292,5 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
     """Decrements the integer at a key."""
     by = parse_int(argv[2])
     if by == I64_MIN:
-        raise CommandError(data.DECREMENT_OVERFLOW)
+        raise CommandError(messages.DECREMENT_OVERFLOW)
     return _increment(ctx, argv[1], -by)

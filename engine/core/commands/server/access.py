@@ -10,7 +10,7 @@ from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set
 from engine.core.table.declare import container
 from engine.core.table.registry import called_by
-from engine.text.messages import acl, general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -40,7 +40,7 @@ def setuser(ctx: Context, argv: list[bytes]) -> Reply:
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes users and closes their connections."""
     if DEFAULT in argv[2:]:
-        raise CommandError(acl.DEFAULT_STAYS)
+        raise CommandError(messages.DEFAULT_STAYS)
     return sum(ctx.accounts.delete(name) for name in argv[2:])
 
 
@@ -93,7 +93,7 @@ def whoami(ctx: Context, argv: list[bytes]) -> Reply:
 def _file(ctx: Context) -> AclFile:
     file = ctx.accounts.file
     if file is None:
-        raise CommandError(acl.NO_FILE)
+        raise CommandError(messages.NO_FILE)
     return file
 
 
@@ -104,7 +104,7 @@ def load(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         ctx.accounts.load(file.read(), file.name)
     except OSError as error:
-        raise CommandError(acl.not_read(file.name, error.strerror or "")) from None
+        raise CommandError(messages.not_read(file.name, error.strerror or "")) from None
     except UsersError as error:
         raise CommandError(b"ERR " + str(error).encode()) from None
     return OK
@@ -116,7 +116,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         _file(ctx).write(ctx.accounts.text())
     except OSError:
-        raise CommandError(acl.NOT_SAVED) from None
+        raise CommandError(messages.NOT_SAVED) from None
     return OK
 
 
@@ -131,7 +131,7 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
         return [name.encode() for name in CATEGORIES]
     name = argv[2].decode("latin-1").lower()
     if name not in CATEGORIES:
-        raise CommandError(acl.unknown_category(argv[2]))
+        raise CommandError(messages.unknown_category(argv[2]))
     return [command.full_name for command in in_category(name)]
 
 
@@ -141,7 +141,7 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     at_most(argv, 3)
     bits = parse_int(argv[2]) if len(argv) == 3 else 256
     if not 0 < bits <= _MOST_BITS:
-        raise CommandError(acl.BITS)
+        raise CommandError(messages.BITS)
     digits = (bits + 3) // 4
     return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
@@ -151,15 +151,15 @@ def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns whether a user may run a command, without running it."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
-        raise CommandError(acl.user_not_found(argv[2]))
+        raise CommandError(messages.user_not_found(argv[2]))
     words = argv[3:]
     found = called_by(words)
     if found is None:
-        raise CommandError(acl.command_not_found(words[0]))
+        raise CommandError(messages.command_not_found(words[0]))
     if not found.arity_fits(len(words)):
-        raise CommandError(general.wrong_arity(found.full_name))
+        raise CommandError(messages.wrong_arity(found.full_name))
     denial = user.denial(found, words)
-    return OK if denial is None else acl.would_refuse(user.name, denial.reason, denial.name)
+    return OK if denial is None else messages.would_refuse(user.name, denial.reason, denial.name)
 
 
 @acl_subcommand("log [count | RESET]", complexity="O(entries)")

@@ -10,7 +10,7 @@ from engine.core.commands.server.connection import check_name
 from engine.core.protocol.args import Args, at_most, parse_int, parse_timeout
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
 from engine.core.table.declare import container
-from engine.text.messages import clients, general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -30,13 +30,13 @@ client_subcommand = container(
 def _type_named(word: bytes) -> bytes:
     name = word.lower()
     if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
-        raise CommandError(clients.unknown_client_type(word))
+        raise CommandError(messages.unknown_client_type(word))
     return b"replica" if name == b"slave" else name
 
 
 def _on_off(word: bytes) -> bool:
     if word.lower() not in (b"on", b"off"):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     return word.lower() == b"on"
 
 
@@ -67,9 +67,9 @@ def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets the name or version of the library that the current connection uses."""
     option = argv[2].lower()
     if option not in (b"lib-name", b"lib-ver"):
-        raise CommandError(clients.unrecognized_client_option(argv[2]))
+        raise CommandError(messages.unrecognized_client_option(argv[2]))
     if any(not 33 <= char <= 126 for char in argv[3]):
-        raise CommandError(clients.client_info_characters(argv[2]))
+        raise CommandError(messages.client_info_characters(argv[2]))
     if option == b"lib-name":
         ctx.session.lib_name = argv[3]
     else:
@@ -90,7 +90,7 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
         if session.reply_mode != "off":
             session.reply_mode = "skip-next"
     else:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     return NO_REPLY
 
 
@@ -123,10 +123,10 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         wanted = _type_named(args.take())
         sessions = [session for session in sessions if session_type(session) == wanted]
     elif len(argv) > 3 and args.flag(b"ID"):
-        numbers = [parse_int(word, clients.CLIENT_ID_INVALID) for word in args.rest()]
+        numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
         sessions = [session for session in map(ctx.sessions.get, numbers) if session is not None]
     elif len(argv) > 2:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     sessions = list(sessions)
     # Build each line only once, even if its ID is repeated. The caller's line includes the size of this command's
     # words, so building it for each ID would take quadratic time.
@@ -148,7 +148,7 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         found = [session for session in ctx.sessions if session.addr == argv[2]]
         if not found:
-            raise CommandError(clients.NO_SUCH_CLIENT)
+            raise CommandError(messages.NO_SUCH_CLIENT)
         _close(ctx, found[:1])
         return OK
     tests, skip_me = _filters(ctx, argv)
@@ -166,9 +166,9 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
     for option, word in zip(argv[2::2], argv[3::2], strict=False):
         match option.upper():
             case b"ID":
-                number = parse_int(word, clients.CLIENT_ID_POSITIVE)
+                number = parse_int(word, messages.CLIENT_ID_POSITIVE)
                 if number < 1:
-                    raise CommandError(clients.CLIENT_ID_POSITIVE)
+                    raise CommandError(messages.CLIENT_ID_POSITIVE)
                 tests.append(lambda session, number=number: session.id == number)  # type: ignore[misc]
             case b"TYPE":
                 kind = _type_named(word)
@@ -180,19 +180,19 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
             case b"USER":
                 user = ctx.accounts.users.get(word)
                 if user is None:
-                    raise CommandError(clients.no_such_user(word))
+                    raise CommandError(messages.no_such_user(word))
                 tests.append(lambda session, user=user: session.user is user)  # type: ignore[misc]
             case b"MAXAGE":
-                age = parse_int(word, clients.MAXAGE_NOT_INTEGER)
+                age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
                 if age < 1:
-                    raise CommandError(clients.MAXAGE_POSITIVE)
+                    raise CommandError(messages.MAXAGE_POSITIVE)
                 tests.append(lambda session, age=age: ctx.now - session.created_ms >= age * 1000)  # type: ignore[misc]
             case b"SKIPME" if word.lower() in (b"yes", b"no"):
                 skip_me = word.lower() == b"yes"
             case _:
-                raise CommandError(general.SYNTAX)
+                raise CommandError(messages.SYNTAX)
     if len(argv) % 2:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     return tests, skip_me
 
 
@@ -207,14 +207,14 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     at_most(argv, 4)
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
-        raise CommandError(clients.UNBLOCK_REASON)
+        raise CommandError(messages.UNBLOCK_REASON)
     target = ctx.sessions.get(parse_int(argv[2]))
     if target is None or target.waiter is None:
         return 0
     if how == b"TIMEOUT":
         ctx.sessions.time_out(target)
     else:
-        error = CommandError(clients.UNBLOCKED)
+        error = CommandError(messages.UNBLOCKED)
         ctx.telemetry.count_error(error)
         ctx.sessions.end_wait(target, error)
     return 1
@@ -226,7 +226,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     at_most(argv, 4)
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
-        raise CommandError(clients.PAUSE_MODE)
+        raise CommandError(messages.PAUSE_MODE)
     timeout = parse_timeout(argv[2], ctx.now)
     ctx.divided.finish_all()
     until = ctx.pause.start(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")

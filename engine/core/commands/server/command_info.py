@@ -9,7 +9,7 @@ from engine.core.table.declare import container
 from engine.core.table.deprecated import DEPRECATED, INTERNAL
 from engine.core.table.registry import COMMANDS, Command, called_by, find
 from engine.core.table.syntax import arguments
-from engine.text.messages import server
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -113,14 +113,14 @@ def docs(ctx: Context, argv: list[bytes]) -> Reply:
 def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     command = called_by(argv)
     if command is None:
-        raise CommandError(server.GETKEYS_UNKNOWN)
+        raise CommandError(messages.GETKEYS_UNKNOWN)
     if command.keys.are_none:
-        raise CommandError(server.GETKEYS_NO_KEYS)
+        raise CommandError(messages.GETKEYS_NO_KEYS)
     if not command.arity_fits(len(argv)):
-        raise CommandError(server.GETKEYS_ARITY)
+        raise CommandError(messages.GETKEYS_ARITY)
     keys = command.keys.of(argv)
     if not keys:
-        raise CommandError(server.GETKEYS_NOT_FOUND)
+        raise CommandError(messages.GETKEYS_NOT_FOUND)
     return command, keys
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.core.table.declare import container
-from engine.text.messages import general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -31,7 +31,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
     """Changes directives. If one of the changes is refused, none is made."""
     if len(argv) % 2:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     error = ctx.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
     if error is not None:
         raise CommandError(error)

@@ -9,7 +9,7 @@ from engine.core.commands.families import connection_command
 from engine.core.commands.server.transactions import discard_transaction
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, PONG, CommandError, Map, Reply, Simple
-from engine.text.messages import clients, general
+from engine.text import messages
 from engine.version import REDIS_VERSION
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 def ping(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns PONG, or the message."""
     if len(argv) > 2:
-        raise CommandError(general.wrong_arity(b"ping"))
+        raise CommandError(messages.wrong_arity(b"ping"))
     session = ctx.session
     if session.proto == 2 and session.subscriptions:
         return [b"pong", argv[1] if len(argv) == 2 else b""]
@@ -40,9 +40,9 @@ def select(ctx: Context, argv: list[bytes]) -> Reply:
     """Selects another database for the current connection."""
     index = parse_int(argv[1])
     if not _I32_MIN <= index <= _I32_MAX:
-        raise CommandError(general.OUT_OF_I32)
+        raise CommandError(messages.OUT_OF_I32)
     if not 0 <= index < len(ctx.databases):
-        raise CommandError(general.DB_INDEX_RANGE)
+        raise CommandError(messages.DB_INDEX_RANGE)
     ctx.session.db = index
     ctx.db = ctx.databases[index]
     return OK
@@ -79,10 +79,10 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
     """Authenticates the connection."""
     if len(argv) > 3:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     accounts = ctx.accounts
     if len(argv) == 2 and accounts.default.nopass:
-        raise CommandError(clients.NO_PASSWORD_SET)
+        raise CommandError(messages.NO_PASSWORD_SET)
     accounts.log_in(ctx.session, argv[1] if len(argv) == 3 else DEFAULT, argv[-1], argv[0])
     return OK
 
@@ -90,7 +90,7 @@ def auth(ctx: Context, argv: list[bytes]) -> Reply:
 def check_name(word: bytes) -> bytes:
     """Return a client name that CLIENT LIST can show. Raise CommandError for other names."""
     if any(not 33 <= char <= 126 for char in word):
-        raise CommandError(clients.CLIENT_NAME)
+        raise CommandError(messages.CLIENT_NAME)
     return word
 
 
@@ -105,9 +105,9 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
     proto = session.proto
     args = Args(argv)
     if len(args):
-        proto = args.take_int(clients.PROTOCOL_VERSION_NOT_INTEGER)
+        proto = args.take_int(messages.PROTOCOL_VERSION_NOT_INTEGER)
         if proto not in (2, 3):
-            raise CommandError(clients.NO_PROTO)
+            raise CommandError(messages.NO_PROTO)
     login: tuple[bytes, bytes] | None = None
     name: bytes | None = None
     while len(args):
@@ -116,11 +116,11 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"SETNAME"):
             name = check_name(args.take())
         else:
-            raise CommandError(clients.hello_option(args.take()))
+            raise CommandError(messages.hello_option(args.take()))
     if login is not None:
         ctx.accounts.log_in(session, *login, argv[0])
     if not session.authenticated:
-        raise CommandError(clients.HELLO_NO_AUTH)
+        raise CommandError(messages.HELLO_NO_AUTH)
     session.proto = proto
     if name is not None:
         session.name = name

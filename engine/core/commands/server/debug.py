@@ -14,7 +14,7 @@ from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.core.table.declare import summary_of
 from engine.core.table.registry import Handler
-from engine.text.messages import general, persistence, server
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -54,10 +54,10 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs commands for tests."""
     allowed = ctx.config.text("enable-debug-command")
     if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
-        raise CommandError(server.DEBUG_NOT_ALLOWED)
+        raise CommandError(messages.DEBUG_NOT_ALLOWED)
     sub = _TABLE.get(argv[1].decode("latin-1").upper())
     if sub is None or not sub.low <= len(argv) - 2 <= sub.high:
-        raise CommandError(general.subcommand_arguments(b"debug", argv[1]))
+        raise CommandError(messages.subcommand_arguments(b"debug", argv[1]))
     ctx.divided.finish_all()
     return sub.handler(ctx, argv)
 
@@ -66,7 +66,7 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
 def _help(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a description of the subcommands."""
     rows = [(sub.syntax, summary_of(sub.handler)) for name, sub in sorted(_TABLE.items()) if name != "HELP"]
-    return [Simple(line) for line in general.help_lines("DEBUG", rows)]
+    return [Simple(line) for line in messages.help_lines("DEBUG", rows)]
 
 
 @_sub("SLEEP <seconds>", 1, 1)
@@ -111,7 +111,7 @@ def _reload(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot (not with NOSAVE), deletes all data (not with NOFLUSH), and loads the snapshot."""
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
-        raise CommandError(persistence.DEBUG_RELOAD_OPTIONS)
+        raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
     ctx.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
     return OK
 

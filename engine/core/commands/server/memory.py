@@ -9,7 +9,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
-from engine.text.messages import general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -32,10 +32,10 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     args, samples = Args(argv, 3), _SAMPLES
     while len(args):
         if not args.option(b"SAMPLES"):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
         samples = args.take_int()
         if samples < 0:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     key = argv[2]
     value = ctx.db.get(key)
     if value is None:

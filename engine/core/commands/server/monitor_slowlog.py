@@ -12,7 +12,7 @@ from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import find
-from engine.text.messages import server
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
     """Streams the commands that clients run, except administrative commands."""
     if ctx.session.in_exec:
-        raise CommandError(server.MONITOR_IN_MULTI)
+        raise CommandError(messages.MONITOR_IN_MULTI)
     ctx.monitors.add(ctx.session)
     return OK
 
@@ -43,9 +43,9 @@ slowlog_subcommand = container(
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the newest entries of the slow log: 10 or the given number; -1 returns all."""
     at_most(argv, 3)
-    count = parse_int(argv[2], server.SLOWLOG_COUNT) if len(argv) == 3 else 10
+    count = parse_int(argv[2], messages.SLOWLOG_COUNT) if len(argv) == 3 else 10
     if count < -1:
-        raise CommandError(server.SLOWLOG_COUNT)
+        raise CommandError(messages.SLOWLOG_COUNT)
     entries = list(ctx.telemetry.slow_log)
     return [
         [entry.number, entry.at, entry.microseconds, entry.words, entry.address, entry.name]

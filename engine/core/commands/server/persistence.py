@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import generic_command, server_command
 from engine.core.protocol.args import parse_int, parse_timeout
 from engine.core.protocol.replies import CommandError, Reply
-from engine.text.messages import general, persistence
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -31,7 +31,7 @@ def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts to write a snapshot of the current data in the background."""
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     return ctx.durability.save_in_background(schedule=schedule, within=ctx.session.in_exec)
 
 
@@ -57,16 +57,16 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     ``log:replication``.
     """
     durability, replication = ctx.durability, ctx.replication
-    local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])
+    local, replicas = parse_int(argv[1], messages.OUT_OF_0_1), parse_int(argv[2])
     if replication.follows:
-        raise CommandError(persistence.WAITAOF_ON_REPLICA)
+        raise CommandError(messages.WAITAOF_ON_REPLICA)
     if not 0 <= local <= 1:
-        raise CommandError(general.OUT_OF_0_1)
+        raise CommandError(messages.OUT_OF_0_1)
     if replicas < 0:
-        raise CommandError(general.NOT_POSITIVE)
+        raise CommandError(messages.NOT_POSITIVE)
     timeout = parse_timeout(argv[3], ctx.now) if ctx.retry is None else 0
     if local and not durability.logging:
-        raise CommandError(persistence.WAITAOF_NO_LOG)
+        raise CommandError(messages.WAITAOF_NO_LOG)
     if ctx.retry is not None:
         log_offset, replication_offset = map(int, argv[3].split(b":"))
     else:

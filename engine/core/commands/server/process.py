@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import server_command
 from engine.core.commands.server import info
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
-from engine.text.messages import general
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -36,7 +36,7 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     words = [word.upper() for word in argv[1:]]
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     if b"ABORT" in words:
         ctx.replication.abort_shutdown()
         return OK

@@ -15,8 +15,8 @@ from engine.core.protocol.args import at_most
 from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import Channels, Keys
+from engine.text import messages
 from engine.text.globs import matcher
-from engine.text.messages import clients
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -110,7 +110,7 @@ _SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
 def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to shard channels. The engine is one shard, so every channel is accepted."""
     if ctx.session.in_exec:
-        raise CommandError(clients.SSUBSCRIBE_IN_EXEC)
+        raise CommandError(messages.SSUBSCRIBE_IN_EXEC)
     return _answers(ctx, b"ssubscribe", argv[1:], ctx.pubsub.subscribe_shard, ctx.session.shard_channels)
 
 

@@ -11,7 +11,7 @@ from engine.core.clients.replica import AsReplica
 from engine.core.commands.families import generic_command, server_command
 from engine.core.protocol.args import Args, parse_int, parse_timeout
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
-from engine.text.messages import general, server
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def replconf(ctx: Context, argv: list[bytes]) -> Reply:
     """Configures the replication link: replicas announce their capabilities and their offset."""
     if len(argv) % 2 == 0:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     first = argv[1].lower() if len(argv) > 1 else b""
     if first == b"ack":
         on_disk = parse_int(argv[4]) if len(argv) > 4 and argv[3].lower() == b"fack" else -1
@@ -51,7 +51,7 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
         case b"rdb-only":
             replica.rdb_only = parse_int(value) == 1
         case _:
-            raise CommandError(server.unknown_replconf(option))
+            raise CommandError(messages.unknown_replconf(option))
 
 
 @server_command("psync replicationid offset", "admin no_async_loading no_multi", since="2.8.0", arity=-3)
@@ -77,7 +77,7 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """
     replication = ctx.replication
     if replication.follows:
-        raise CommandError(server.WAIT_ON_REPLICA)
+        raise CommandError(messages.WAIT_ON_REPLICA)
     replicas = parse_int(argv[1])
     timeout = parse_timeout(argv[2], ctx.now) if ctx.retry is None else 0
     offset = int(argv[2]) if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
@@ -104,7 +104,7 @@ def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     if (host.lower(), port.lower()) == (b"no", b"one"):
         return ctx.replication.lead()
     if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:
-        raise CommandError(server.INVALID_MASTER_PORT)
+        raise CommandError(messages.INVALID_MASTER_PORT)
     return ctx.replication.follow(host, int(port))
 
 
@@ -127,11 +127,11 @@ def failover(ctx: Context, argv: list[bytes]) -> Reply:
         elif not timeout and args.flag(b"TIMEOUT"):
             timeout = args.take_int()
             if timeout <= 0:
-                raise CommandError(server.FAILOVER_TIMEOUT)
+                raise CommandError(messages.FAILOVER_TIMEOUT)
         elif not force and args.flag(b"FORCE"):
             force = True
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     ctx.replication.fail_over(target, timeout, force=force)
     return OK
 

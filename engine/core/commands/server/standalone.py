@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import cluster_command, server_command
 from engine.core.protocol.replies import CommandError, Reply, Verbatim
 from engine.core.table.declare import container
-from engine.text.messages import server
+from engine.text import messages
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _no_cluster(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns an error: the engine is not a node of a cluster."""
-    raise CommandError(server.NO_CLUSTER)
+    raise CommandError(messages.NO_CLUSTER)
 
 
 cluster_command("cluster subcommand [argument [argument ...]]", acl="", complexity="Depends on subcommand.")(

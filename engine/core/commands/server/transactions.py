@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import transaction_command
 from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several, held_by
 from engine.core.table.registry import ALL_KEYS
-from engine.text.messages import clients
+from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Queued, Session
@@ -36,7 +36,7 @@ def discard_transaction(ctx: Context, session: Session) -> None:
 def multi(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts a transaction: commands are queued until EXEC."""
     if ctx.session.multi is not None:
-        raise CommandError(clients.MULTI_NESTED)
+        raise CommandError(messages.MULTI_NESTED)
     ctx.session.multi = []
     return OK
 
@@ -63,12 +63,12 @@ def _execute(ctx: Context, *, stops: bool) -> Reply:
     session = ctx.session
     queued = session.multi
     if queued is None:
-        raise CommandError(clients.EXEC_WITHOUT_MULTI)
+        raise CommandError(messages.EXEC_WITHOUT_MULTI)
     expired = any(ctx.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
     failed, dirty = session.multi_failed, session.dirty_exec or expired
     discard_transaction(ctx, session)
     if failed:
-        raise CommandError(clients.EXEC_ABORT)
+        raise CommandError(messages.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
     session.in_exec = True
@@ -101,7 +101,7 @@ def _in_pages(replies: Array) -> Pages:
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
     """Discards the commands queued since MULTI."""
     if ctx.session.multi is None:
-        raise CommandError(clients.DISCARD_WITHOUT_MULTI)
+        raise CommandError(messages.DISCARD_WITHOUT_MULTI)
     discard_transaction(ctx, ctx.session)
     return OK
 
@@ -111,7 +111,7 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the next EXEC discard its commands if one of the keys has changed by then."""
     session, db = ctx.session, ctx.db
     if session.multi is not None:
-        raise CommandError(clients.WATCH_IN_MULTI)
+        raise CommandError(messages.WATCH_IN_MULTI)
     for key in argv[1:]:
         ctx.changes.watch(session, db.index, key, expired=db.is_due(key))
     return OK

@@ -24,7 +24,7 @@ from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.streams.group_progress import shown
 from engine.core.streams.runs import equal_ranges
 from engine.core.table.registry import COMMANDS, Keys
-from engine.text.messages import general, streams
+from engine.text import messages
 
 #: Number of parts above which PS.SPLIT's reply is paged.
 _MANY_PARTS = 1000
@@ -51,7 +51,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     name = args.take() if len(args) else None
     if len(args):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     stream = ctx.db.read_stream(argv[1])
     if stream is None:
         return None
@@ -78,7 +78,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()
     if count <= 0:
-        raise CommandError(streams.COUNT_NOT_POSITIVE)
+        raise CommandError(messages.COUNT_NOT_POSITIVE)
     stream = ctx.db.stream(argv[1])
     if stream is None or not stream.length or after >= stream.last_entry_id:
         return [None, 0]
@@ -101,7 +101,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     low, high = _parse_range(args)
     parts = args.take_int()
     if parts <= 0:
-        raise CommandError(streams.PARTS_NOT_POSITIVE)
+        raise CommandError(messages.PARTS_NOT_POSITIVE)
     stream = ctx.db.stream(argv[1])
     total = stream.count(low, high) if stream is not None else 0
     if stream is None or not total:
@@ -134,7 +134,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     time = ctx.now
     while len(args):
         if not args.option(b"TIME"):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
         given = args.take_int()
         time = given if 0 <= given <= ctx.now else ctx.now
     most = _NAMED_STEP if ctx.replication.feeds else _STEP
@@ -245,10 +245,10 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     fields: Hash | None = ctx.db.typed(source, Hash)
     data = None if fields is None else fields.get(name)
     if data is None:
-        raise CommandError(streams.NOTHING_TO_APPEND)
+        raise CommandError(messages.NOTHING_TO_APPEND)
     runs = adds_of(key, data)
     if stream is not None and ids.MAX_ID - stream.last_id < sum(run.count for run in runs):
-        raise CommandError(streams.ID_EXHAUSTED)
+        raise CommandError(messages.ID_EXHAUSTED)
     added = 0
     for run in runs:
         for reply in ctx.run_queued(ctx.session, (COMMANDS[b"XADD"], run)):

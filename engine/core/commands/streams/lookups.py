@@ -8,14 +8,14 @@ from engine.core.environment.context import Context
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.group import Group
 from engine.core.streams.stream import Stream
-from engine.text.messages import general, streams
+from engine.text import messages
 
 
 def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
     """Return the stream at ``key``. With ``reading``, the caller must not change it."""
     stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
     if stream is None:
-        raise CommandError(general.NO_SUCH_KEY)
+        raise CommandError(messages.NO_SUCH_KEY)
     return stream
 
 
@@ -38,7 +38,7 @@ def need_group(
     ctx: Context,
     key: bytes,
     name: bytes,
-    error: Callable[[bytes, bytes], bytes] = streams.no_group,
+    error: Callable[[bytes, bytes], bytes] = messages.no_group,
     *,
     again: bool = False,
 ) -> GroupRef:

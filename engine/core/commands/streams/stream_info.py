@@ -18,7 +18,7 @@ from engine.core.streams.group_progress import UNKNOWN, Counted, lag, shown
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
-from engine.text.messages import general, streams
+from engine.text import messages
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 3)
     # The word count is checked first: FULL is followed by nothing, or by COUNT and its value.
     if len(argv) not in (4, 6) or not args.flag(b"FULL") or (len(args) and not args.flag(b"COUNT")):
-        raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
+        raise CommandError(messages.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
     head = {**_head(ctx, stream), b"entries": entries_between(stream, 0, ids.MAX_ID, count)}
@@ -202,7 +202,7 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     stream = need_stream(ctx, argv[2], reading=True)
     group = stream.groups.get(argv[3])
     if group is None:
-        raise CommandError(streams.no_group_for_key(argv[3], argv[2]))
+        raise CommandError(messages.no_group_for_key(argv[3], argv[2]))
     return _consumers(group, partial(_consumer, ctx.now))
 
 

@@ -20,7 +20,7 @@ from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.core.table.unsupported import family_of
 from engine.shell.durability.log.left_out import LeftOutKeys
-from engine.text.messages import general
+from engine.text import messages
 
 
 class Commands:
@@ -70,7 +70,7 @@ class Commands:
             family = family_of(argv[0]) if self._left_out is None else None
             if family is not None:
                 # Fail before EXEC, so that no part of the transaction is applied.
-                raise _failure(argv, CommandError(general.left_out(argv[0], family)), offset)
+                raise _failure(argv, CommandError(messages.left_out(argv[0], family)), offset)
             self._queue.append((offset, argv))
         else:
             self.count += 1
@@ -111,7 +111,7 @@ class Commands:
         db = self._core.databases[self._session.db]
         stream = db.get(key)
         if not isinstance(stream, Stream) or not producer or not iid:
-            raise DamagedError(offset, "XIDMPRECORD for a missing stream: " + general.NO_SUCH_KEY.decode())
+            raise DamagedError(offset, "XIDMPRECORD for a missing stream: " + messages.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)
         producers.by_producer.get(producer, {}).pop(iid, None)
         try:

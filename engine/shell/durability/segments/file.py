@@ -23,7 +23,7 @@ from pathlib import Path
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.shell.durability.files import Files
 from engine.shell.observation.log_lines import LOG
-from engine.text.messages import streams
+from engine.text import messages
 
 MAGIC = b"PSSEGMENTFILE\r\n\0"
 _VERSION = 1
@@ -150,7 +150,7 @@ class SegmentPlace:
     def _unreadable(self, reason: str) -> UnreadableError:
         file, offset = self.location
         LOG.error("%s, byte %d: %s", file.path, offset, reason)
-        return UnreadableError(streams.unreadable(f"{file.path}, byte {offset}: {reason}"))
+        return UnreadableError(messages.unreadable(f"{file.path}, byte {offset}: {reason}"))
 
 
 class PlaceRef(weakref.ref[SegmentPlace]):

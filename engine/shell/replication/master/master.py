@@ -30,7 +30,7 @@ from engine.shell.replication.master.full_syncs import Clients, FullSyncs
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.roster import Roster
 from engine.shell.replication.master.sync_states import Sync, SyncEvent
-from engine.text.messages import server
+from engine.text import messages
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 #: Blocks with a smaller total size in bytes are joined before they are sent.
@@ -180,7 +180,7 @@ class Master:
         announced = session.as_replica or AsReplica()
         if not self.may_serve():
             session.is_replica = False
-            peer.send([b"-%b\r\n" % server.NO_MASTER_LINK])
+            peer.send([b"-%b\r\n" % messages.NO_MASTER_LINK])
             return
         replica = Replica(peer, announced, time.monotonic(), without_acks=not history_id)
         if not self.history.keeps and not announced.rdb_only:
@@ -304,7 +304,7 @@ class Master:
         """Decide whether there are enough replicas for write commands (min-replicas-to-write)."""
         config, admission = self._core.config, self._core.admission
         wanted, lag = config.integer("min-replicas-to-write"), config.integer("min-replicas-max-lag")
-        error = server.TOO_FEW_REPLICAS if self.leads and wanted and lag and self.good < wanted else b""
+        error = messages.TOO_FEW_REPLICAS if self.leads and wanted and lag and self.good < wanted else b""
         if error != admission.refusal(Refusal.REPLICAS):
             admission.refuse(Refusal.REPLICAS, error)
 

@@ -42,7 +42,7 @@ from engine.shell.replication.replica.log_offset import LogOffset
 from engine.shell.replication.replica.role_report import RoleReport
 from engine.shell.replication.replica.transfer import TransferError
 from engine.shell.tls import client_context
-from engine.text.messages import server
+from engine.text import messages
 
 #: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
@@ -159,7 +159,7 @@ class ReplicaRole:
         ``handover``: failover in which this server, until now the master of the other server, exchanges roles with it.
         """
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
-            return Simple(server.ALREADY_FOLLOWS)
+            return Simple(messages.ALREADY_FOLLOWS)
         LOG.info("following the master %s:%d", host.decode("utf-8", "backslashreplace"), port)
         was_on = self.is_on
         self._close_link()
@@ -183,7 +183,7 @@ class ReplicaRole:
         self._downstream.start_following(keep_replicas=self._handover is not None)
         waiting = core.sessions.blocked()
         for session in waiting:
-            core.sessions.end_wait(session, CommandError(server.ROLE_CHANGED))
+            core.sessions.end_wait(session, CommandError(messages.ROLE_CHANGED))
 
         def finish() -> None:
             for session in waiting:
@@ -226,10 +226,10 @@ class ReplicaRole:
         loading = state is Link.LOADING
         serves_old_data = loading and self._keeps_old_data
         admission.memory_counts = state is Link.OFF or not config.flag("replica-ignore-maxmemory")
-        admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
-        admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
-        admission.refuse(Refusal.LOADING, server.LOADING if loading and not serves_old_data else b"")
-        admission.refuse(Refusal.ASYNC_LOADING, server.LOADING if serves_old_data else b"")
+        admission.refuse(Refusal.READONLY, messages.READONLY if read_only else b"")
+        admission.refuse(Refusal.STALE, messages.MASTER_DOWN if stale else b"")
+        admission.refuse(Refusal.LOADING, messages.LOADING if loading and not serves_old_data else b"")
+        admission.refuse(Refusal.ASYNC_LOADING, messages.LOADING if serves_old_data else b"")
 
     # -- the link -----------------------------------------------------------------------------------------------------
 

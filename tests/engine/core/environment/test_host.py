@@ -12,7 +12,7 @@ from engine.core.dispatch import Core
 from engine.core.environment.host import ProcessFacts, WithoutProcess
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
 from engine.settings.config import Config
-from engine.text.messages import settings
+from engine.text import messages
 
 NOW_US = 1_700_000_000_000_000
 
@@ -110,4 +110,4 @@ def test_a_core_without_a_process_replies(line: str) -> None:
 def test_config_rewrite_needs_a_process() -> None:
     """CONFIG REWRITE is rejected if there is no configuration file."""
     _, run = core_of()
-    assert run("CONFIG REWRITE").text == settings.NO_CONFIG_FILE
+    assert run("CONFIG REWRITE").text == messages.NO_CONFIG_FILE

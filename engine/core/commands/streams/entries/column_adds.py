@@ -29,7 +29,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.streams.appends import counted, next_id
 from engine.core.table.registry import COMMANDS
-from engine.text.messages import general, streams
+from engine.text import messages
 from streamwire.entry_batch import EntryBatch, Values
 from streamwire.templates import Templates, length_sizes
 
@@ -74,14 +74,14 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
     if not 0 <= count <= _MAX_COUNT:
-        raise CommandError(streams.BAD_COUNT)
+        raise CommandError(messages.BAD_COUNT)
     words = args.rest()
     if len(words) % 3:
-        raise CommandError(general.wrong_arity(b"ps.add"))
+        raise CommandError(messages.wrong_arity(b"ps.add"))
     names, positions, values = words[::3], words[1::3], words[2::3]
     each = _ENTRY_BYTES + len(key) + sum(_FIELD_BYTES + len(name) for name in names)
     if count * each + sum(map(len, values)) > _MAX_BYTES:
-        raise CommandError(streams.COLUMNS_TOO_LARGE)
+        raise CommandError(messages.COLUMNS_TOO_LARGE)
     try:
         rows: Rows | FewRows
         if count <= FEW_ROWS:
@@ -90,7 +90,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
             columns = [Values.checked(*column, count) for column in zip(values, positions, strict=True)]
             rows = Rows(EntryBatch(count, tuple(names), tuple(columns)))
     except ValueError:
-        raise CommandError(streams.BAD_COLUMNS) from None
+        raise CommandError(messages.BAD_COLUMNS) from None
     if ctx.session.limited:
         ctx.accounts.check(ctx.session, COMMANDS[b"XADD"], [b"XADD", key, b"*", b"field", b"value"])
     stream = ctx.db.stream(key)
@@ -100,7 +100,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     ms, seq = first >> 64, first & ids.U64_MAX
     if seq + count - 1 > ids.U64_MAX:
         if ms == ids.U64_MAX:
-            raise CommandError(streams.ID_EXHAUSTED)
+            raise CommandError(messages.ID_EXHAUSTED)
         ms, seq = ms + 1, 0
     changes = ctx.changes
     frames, sizes, commands = rows.encoded(ms, seq, key if changes.recording else None)

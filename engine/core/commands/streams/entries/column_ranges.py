@@ -24,7 +24,7 @@ from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, 
 from engine.core.streams.runs import Run, size_in_memory
 from engine.core.streams.segment import Body
 from engine.core.streams.stream import Stream
-from engine.text.messages import data, general, streams
+from engine.text import messages
 
 Buffer = bytes | memoryview
 #: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
@@ -57,11 +57,11 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"BYTES"):
             most_bytes = args.take_int()
             if most_bytes <= 0:
-                raise CommandError(streams.BYTES_NOT_POSITIVE)
+                raise CommandError(messages.BYTES_NOT_POSITIVE)
         elif args.option(b"FIELDS"):
             names = _parse_names(args)
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     stream = ctx.db.read_stream(argv[1])
     if stream is None:
         return []
@@ -73,7 +73,7 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
 def _parse_names(args: Args) -> frozenset[bytes]:
     number = args.take_int()
     if not 0 <= number <= len(args):
-        raise CommandError(data.FIELD_COUNT_DIFFERS)
+        raise CommandError(messages.FIELD_COUNT_DIFFERS)
     return frozenset(args.take() for _ in range(number))
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
-from engine.text.messages import streams
+from engine.text import messages
 from streamwire.walker import AFTER, Mismatch, Walker
 
 #: Minimum number of commands that are decoded together.
@@ -27,7 +27,7 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
     except ValueError:
-        raise CommandError(streams.NO_ADDS_TO_APPEND) from None
+        raise CommandError(messages.NO_ADDS_TO_APPEND) from None
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:

@@ -9,7 +9,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS
-from engine.text.messages import general, streams
+from engine.text import messages
 
 
 @stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast", since="8.6.0")
@@ -21,20 +21,20 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     while len(args):
         if args.option(b"IDMP-DURATION"):
             if duration is not None:
-                raise CommandError(streams.IDMP_DURATION_TWICE)
+                raise CommandError(messages.IDMP_DURATION_TWICE)
             duration = args.take_int()
             if not 1 <= duration <= MOST_IDMP_SECONDS:
-                raise CommandError(streams.IDMP_DURATION_RANGE)
+                raise CommandError(messages.IDMP_DURATION_RANGE)
         elif args.option(b"IDMP-MAXSIZE"):
             if maxsize is not None:
-                raise CommandError(streams.IDMP_MAXSIZE_TWICE)
+                raise CommandError(messages.IDMP_MAXSIZE_TWICE)
             maxsize = args.take_int()
             if not 1 <= maxsize <= MOST_IDMP_IDS:
-                raise CommandError(streams.IDMP_MAXSIZE_RANGE)
+                raise CommandError(messages.IDMP_MAXSIZE_RANGE)
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     if duration is None and maxsize is None:
-        raise CommandError(streams.CFGSET_EMPTY)
+        raise CommandError(messages.CFGSET_EMPTY)
     duration = producers.duration if duration is None else duration
     maxsize = producers.maxsize if maxsize is None else maxsize
     if producers.configure(duration, maxsize):
@@ -50,17 +50,17 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     _, key, producer, iid, word = argv
     entry_id = ids.parse(word)
     if not producer:
-        raise CommandError(streams.RECORD_NO_PRODUCER)
+        raise CommandError(messages.RECORD_NO_PRODUCER)
     if not iid:
-        raise CommandError(streams.RECORD_NO_IID)
+        raise CommandError(messages.RECORD_NO_IID)
     stream = need_stream(ctx, key)
     # A replay accepts a missing entry, because the XADD of this record may already have trimmed the entry.
     if entry_id not in stream and not ctx.changes.replaying:
-        raise CommandError(streams.RECORD_NO_ENTRY)
+        raise CommandError(messages.RECORD_NO_ENTRY)
     producers = ctx.streams.producers_of(stream)
     known = producers.find(producer, iid)
     if known is not None and known != entry_id:
-        raise CommandError(streams.RECORD_CONFLICT)
+        raise CommandError(messages.RECORD_CONFLICT)
     if known is None:
         producers.remember(producer, iid, entry_id)
         ctx.changes.dirty += 1

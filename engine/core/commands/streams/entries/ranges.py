@@ -9,7 +9,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
 from engine.core.streams.runs import Run, reply_of_snapshots
 from engine.core.streams.stream import Stream
-from engine.text.messages import general
+from engine.text import messages
 
 
 @stream_command("xlen key", "readonly fast", access="RO")
@@ -55,7 +55,7 @@ def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bo
     args = Args(argv, 4)
     while len(args):
         if not args.option(b"COUNT"):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
         count = args.take_int()
     stream = ctx.db.read_stream(argv[1])
     if stream is None:

@@ -19,7 +19,7 @@ from engine.core.streams.trimming import (
     effect_words,
     referenced,
 )
-from engine.text.messages import general, streams
+from engine.text import messages
 
 
 @stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
@@ -68,16 +68,16 @@ def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
             policy = args.take().upper()
         elif word == b"IDS" and len(args) > 1 and words is None:
             args.take()
-            count = args.take_int(streams.NUMIDS_NOT_POSITIVE)
+            count = args.take_int(messages.NUMIDS_NOT_POSITIVE)
             if count <= 0:
-                raise CommandError(streams.NUMIDS_NOT_POSITIVE)
+                raise CommandError(messages.NUMIDS_NOT_POSITIVE)
             if count > len(args):
-                raise CommandError(streams.NUMIDS_MISMATCH)
+                raise CommandError(messages.NUMIDS_MISMATCH)
             words = [args.take() for _ in range(count)]
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     if words is None:
-        raise CommandError(streams.IDS_REQUIRED)
+        raise CommandError(messages.IDS_REQUIRED)
     return policy, words
 
 
@@ -141,7 +141,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     for option in options:
         trim.set_option(option)
     if end < len(argv):
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     trim.check(required=True)
     key = argv[1]
     stream = ctx.db.stream(key)

@@ -12,7 +12,7 @@ from engine.core.protocol.xadd_options import Given, divide
 from engine.core.streams.appends import next_id
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.trimming import Trim, effect_words
-from engine.text.messages import general, streams
+from engine.text import messages
 from streamwire.frames import frame
 
 #: Maximum total size of an entry's field names and values, in bytes.
@@ -33,33 +33,33 @@ class _Options:
         for option in options:
             self._set_option(option)
         if self.at == len(argv):
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
         self.word = word = ids.special(argv[self.at])
         if word != b"*" and not word.endswith(b"-*"):
             ids.parse(word)
         elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
-            raise CommandError(streams.INVALID_ID)
+            raise CommandError(messages.INVALID_ID)
         if self.producer and word != b"*":
-            raise CommandError(streams.IDMP_EXPLICIT_ID)
+            raise CommandError(messages.IDMP_EXPLICIT_ID)
         self.trim.check(required=False)
 
     def _set_option(self, option: Given) -> None:
         if option.token == b"NOMKSTREAM":
             self.nomkstream = True
         elif option.token == b"IDMPAUTO":
-            self._set_producer(option, streams.IDMPAUTO_NO_PRODUCER)
+            self._set_producer(option, messages.IDMPAUTO_NO_PRODUCER)
             self.auto_iid = True
         elif option.token == b"IDMP":
-            self._set_producer(option, streams.IDMP_NO_PRODUCER)
+            self._set_producer(option, messages.IDMP_NO_PRODUCER)
             self.iid = option.words[2]
             if not self.iid:
-                raise CommandError(streams.IDMP_NO_IID)
+                raise CommandError(messages.IDMP_NO_IID)
         else:
             self.trim.set_option(option)
 
     def _set_producer(self, option: Given, empty: bytes) -> None:
         if self.producer:
-            raise CommandError(streams.IDMP_TWICE)
+            raise CommandError(messages.IDMP_TWICE)
         self.producer = option.words[1]
         if not self.producer:
             raise CommandError(empty)
@@ -97,15 +97,15 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     word = argv[2]
     if word == b"*":
         if not len(argv) & 1:
-            raise CommandError(general.wrong_arity(b"xadd"))
+            raise CommandError(messages.wrong_arity(b"xadd"))
         options, fields, iid = None, argv[3:], b""
     else:
         options = _parse(argv)
         word, fields, iid = options.word, argv[options.at + 1 :], options.iid
         if not fields or len(fields) % 2:
-            raise CommandError(general.wrong_arity(b"xadd"))
+            raise CommandError(messages.wrong_arity(b"xadd"))
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
-            raise CommandError(streams.ID_ZERO)
+            raise CommandError(messages.ID_ZERO)
     key, db = argv[1], ctx.db
     stream = db.stream(key)
     if stream is None and options is not None and options.nomkstream:
@@ -123,7 +123,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
-        raise CommandError(streams.ENTRY_TOO_LARGE)
+        raise CommandError(messages.ENTRY_TOO_LARGE)
     stream, changes = ctx.add_entry(key, stream, entry_id, entry), ctx.changes
     if options is None:
         if changes.recording:
@@ -157,21 +157,21 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
         if args.option(b"ENTRIESADDED"):
             added = args.take_int()
             if added < 0:
-                raise CommandError(streams.ENTRIES_ADDED_NEGATIVE)
+                raise CommandError(messages.ENTRIES_ADDED_NEGATIVE)
         elif args.option(b"MAXDELETEDID"):
             max_deleted = args.take_id()
             if last_id < max_deleted:
-                raise CommandError(streams.SETID_BELOW_GIVEN_DELETED)
+                raise CommandError(messages.SETID_BELOW_GIVEN_DELETED)
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     stream = need_stream(ctx, argv[1])
     if last_id < stream.max_deleted_id:
-        raise CommandError(streams.SETID_BELOW_DELETED)
+        raise CommandError(messages.SETID_BELOW_DELETED)
     if stream.length:
         if last_id < stream.last_entry_id:
-            raise CommandError(streams.SETID_BELOW_TOP)
+            raise CommandError(messages.SETID_BELOW_TOP)
         if added is not None and added < stream.length:
-            raise CommandError(streams.SETID_ADDED_TOO_SMALL)
+            raise CommandError(messages.SETID_ADDED_TOO_SMALL)
     stream.last_id = last_id
     if added is not None:
         stream.entries_added = added

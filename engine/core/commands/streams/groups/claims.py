@@ -21,7 +21,7 @@ from engine.core.streams.group import Consumer
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of
-from engine.text.messages import general, streams
+from engine.text import messages
 
 #: XAUTOCLAIM examines up to COUNT times this number of records, as in Redis.
 _SCANNED_PER_COUNT = 10
@@ -192,7 +192,7 @@ class Claim:
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
     ref = need_group(ctx, argv[1], argv[2])
-    min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], messages.CLAIM_MIN_IDLE), 0)
     if len(argv) > MANY_IDS:
         return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
     entry_ids = _parse_ids(argv, 5)
@@ -266,16 +266,16 @@ def _parse_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
         elif args.flag(b"JUSTID"):
             justid = True
         elif args.option(b"IDLE"):
-            time = ctx.now - args.take_int(streams.CLAIM_IDLE)
+            time = ctx.now - args.take_int(messages.CLAIM_IDLE)
         elif args.option(b"TIME"):
-            time = args.take_int(streams.CLAIM_TIME)
+            time = args.take_int(messages.CLAIM_TIME)
         elif args.option(b"RETRYCOUNT"):
-            given = args.take_int(streams.CLAIM_RETRYCOUNT)
+            given = args.take_int(messages.CLAIM_RETRYCOUNT)
             count = given if given >= 0 else None
         elif args.option(b"LASTID"):
             last_id = args.take_id()
         else:
-            raise CommandError(streams.unrecognized_claim_option(argv[args.pos]))
+            raise CommandError(messages.unrecognized_claim_option(argv[args.pos]))
     if not 0 <= time <= ctx.now:
         time = ctx.now
     return _Options(time, count, force, justid, last_id)
@@ -299,19 +299,19 @@ def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, opti
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Scans pending entries from an ID on, and makes a consumer the owner of the idle ones."""
     key, group_name = argv[1], argv[2]
-    min_idle = max(parse_int(argv[4], streams.AUTOCLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], messages.AUTOCLAIM_MIN_IDLE), 0)
     start = ids.parse_low(argv[5])
     args = Args(argv, 6)
     count, justid = 100, False
     while len(args):
         if args.option(b"COUNT"):
-            count = args.take_int(streams.AUTOCLAIM_COUNT)
+            count = args.take_int(messages.AUTOCLAIM_COUNT)
             if not 0 < count <= I64_MAX // 16:
-                raise CommandError(streams.AUTOCLAIM_COUNT)
+                raise CommandError(messages.AUTOCLAIM_COUNT)
         elif args.flag(b"JUSTID"):
             justid = True
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     need_group(ctx, key, group_name)
     search = _Search(start, count, count * _SCANNED_PER_COUNT)
 

@@ -17,7 +17,7 @@ from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
-from engine.text.messages import general, streams
+from engine.text import messages
 
 #: Number of IDs per step of a long XACK.
 _STEP = 1000
@@ -117,26 +117,26 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
-        raise CommandError(streams.NACK_MODE)
+        raise CommandError(messages.NACK_MODE)
     args = Args(argv, 4)
     if not args.flag(b"IDS"):
-        raise CommandError(streams.NACK_IDS_EXPECTED)
-    numids = args.take_int(streams.NACK_NUMIDS)
+        raise CommandError(messages.NACK_IDS_EXPECTED)
+    numids = args.take_int(messages.NACK_NUMIDS)
     if numids <= 0:
-        raise CommandError(streams.NACK_NUMIDS)
+        raise CommandError(messages.NACK_NUMIDS)
     if numids > len(args):
-        raise CommandError(streams.NACK_NUMIDS_MISMATCH)
+        raise CommandError(messages.NACK_NUMIDS_MISMATCH)
     words = [args.take() for _ in range(numids)]
     retry_count, force = None, False
     while len(args):
         if args.option(b"RETRYCOUNT"):
-            retry_count = args.take_int(streams.NACK_RETRYCOUNT)
+            retry_count = args.take_int(messages.NACK_RETRYCOUNT)
             if retry_count < 0:
-                raise CommandError(streams.NACK_RETRYCOUNT)
+                raise CommandError(messages.NACK_RETRYCOUNT)
         elif args.flag(b"FORCE"):
             force = True
         else:
-            raise CommandError(streams.unrecognized_nack_option(argv[args.pos]))
+            raise CommandError(messages.unrecognized_nack_option(argv[args.pos]))
     part = partial(_give_back, ctx, key, group_name, mode, retry_count, force)
     return counted(ctx, argv, words, _STEP_WITH_POLICY, part)
 
@@ -200,7 +200,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a summary of a group's pending entries, or the entries themselves."""
     words = len(argv)
     if words != 3 and not 6 <= words <= 9:
-        raise CommandError(general.SYNTAX)
+        raise CommandError(messages.SYNTAX)
     if words == 3:
         group = need_group(ctx, argv[1], argv[2]).group
         return _summary(group)
@@ -209,7 +209,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     if args.flag(b"IDLE"):
         min_idle = args.take_int()
         if words < 8:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     start, end = args.take(), args.take()
     count = max(args.take_int(), 0)
     low, high = ids.parse_low(start), ids.parse_high(end)

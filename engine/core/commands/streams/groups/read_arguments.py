@@ -10,7 +10,7 @@ from engine.core.protocol.args import Args, parse_timeout
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.runs import Run
 from engine.core.streams.stream import Stream
-from engine.text.messages import general, streams
+from engine.text import messages
 
 
 @dataclass(slots=True)
@@ -67,42 +67,42 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
         if word == b"COUNT" and more > 0:
             read.count = max(args.take_int(), 0)
         elif word == b"MAXCOUNT" and more > 0:
-            read.maxcount = args.take_int(streams.MAXCOUNT_NOT_POSITIVE)
+            read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
             if read.maxcount <= 0:
-                raise CommandError(streams.MAXCOUNT_NOT_POSITIVE)
+                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
         elif word == b"MAXSIZE" and more > 0:
-            read.maxsize = args.take_int(streams.MAXSIZE_NOT_POSITIVE)
+            read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
             if read.maxsize <= 0:
-                raise CommandError(streams.MAXSIZE_NOT_POSITIVE)
+                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
         elif word == b"BLOCK" and more > 0:
             read.block = parse_timeout(args.take(), ctx.now)
         elif word == b"STREAMS" and more > 0:
             words = args.rest()
             if len(words) % 2:
-                raise CommandError(streams.READGROUP_UNBALANCED if grouped else streams.READ_UNBALANCED)
+                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
             half = len(words) // 2
             read.keys, read.id_words = words[:half], list(map(ids.special, words[half:]))
             read.id_pos = len(argv) - half
         elif word == b"GROUP" and more > 1:
             if not grouped:
-                raise CommandError(streams.read_only_with_group(b"GROUP"))
+                raise CommandError(messages.read_only_with_group(b"GROUP"))
             read.group, read.consumer = args.take(), args.take()
         elif word == b"NOACK":
             if not grouped:
-                raise CommandError(streams.read_only_with_group(b"NOACK"))
+                raise CommandError(messages.read_only_with_group(b"NOACK"))
             read.noack = True
         elif word == b"CLAIM" and more > 0:
             if not grouped:
-                raise CommandError(streams.read_only_with_group(b"CLAIM"))
-            read.claim = args.take_int(streams.MIN_IDLE_NOT_INTEGER)
+                raise CommandError(messages.read_only_with_group(b"CLAIM"))
+            read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
             if read.claim < 0:
-                raise CommandError(streams.MIN_IDLE_NEGATIVE)
+                raise CommandError(messages.MIN_IDLE_NEGATIVE)
         else:
-            raise CommandError(general.SYNTAX)
+            raise CommandError(messages.SYNTAX)
     if grouped and read.group is None:
-        raise CommandError(streams.READGROUP_NO_GROUP_OPTION)
+        raise CommandError(messages.READGROUP_NO_GROUP_OPTION)
     if read.maxcount and read.count > read.maxcount:
-        raise CommandError(streams.MAXCOUNT_BELOW_COUNT)
+        raise CommandError(messages.MAXCOUNT_BELOW_COUNT)
     return read
 
 

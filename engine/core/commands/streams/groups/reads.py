@@ -20,7 +20,7 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, reply_of
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
-from engine.text.messages import streams
+from engine.text import messages
 
 #: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to other
 #: consumers.
@@ -50,7 +50,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     if word == b"+":
         return stream.last_entry_id - 1 if stream is not None and stream.length else 0
     if word == b">":
-        raise CommandError(streams.READ_GREATER)
+        raise CommandError(messages.READ_GREATER)
     return ids.parse(word)
 
 
@@ -97,9 +97,9 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 def _group_start(word: bytes) -> int:
     """Return the ID after which XREADGROUP starts."""
     if word == b"$":
-        raise CommandError(streams.READGROUP_DOLLAR)
+        raise CommandError(messages.READGROUP_DOLLAR)
     if word == b"+":
-        raise CommandError(streams.READGROUP_PLUS)
+        raise CommandError(messages.READGROUP_PLUS)
     return NEW if word == b">" else ids.parse(word)
 
 
@@ -120,12 +120,12 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     name, budget = read.group, Budget(read)
     reads: list[tuple[bytes, int, History | None]] = []
     for key, word in zip(read.keys, read.id_words, strict=True):
-        need_group(ctx, key, name, streams.no_group_read)
+        need_group(ctx, key, name, messages.no_group_read)
         start = _group_start(word)
         history = None
         if start != NEW:
             history = History(
-                ctx, partial(need_group, ctx, key, name, streams.no_group_read, again=True), read.consumer, budget
+                ctx, partial(need_group, ctx, key, name, messages.no_group_read, again=True), read.consumer, budget
             )
         reads.append((key, start, history))
     work = _read_group(ctx, argv, read, reads, budget)
@@ -152,7 +152,7 @@ def _read_group(
             claims = None
             found.append((key, (yield from history.read(start))))
             continue
-        ref = need_group(ctx, key, name, streams.no_group_read, again=True)
+        ref = need_group(ctx, key, name, messages.no_group_read, again=True)
         consumer = see_consumer(ctx, ref, read.consumer)
         reply = _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
@@ -161,7 +161,7 @@ def _read_group(
         return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
-    groups = [need_group(ctx, key, name, streams.no_group_read, again=True).group for key in read.keys]
+    groups = [need_group(ctx, key, name, messages.no_group_read, again=True).group for key in read.keys]
     wake_at = _next_claim(ctx, groups, claims) if claims is not None else None
     return _wait(ctx, argv, read, wake_at)
 
@@ -169,7 +169,7 @@ def _read_group(
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
     """Fast path for the most frequent call: new entries of one stream."""
     key = read.keys[0]
-    ref = need_group(ctx, key, name, streams.no_group_read)
+    ref = need_group(ctx, key, name, messages.no_group_read)
     consumer = see_consumer(ctx, ref, read.consumer)
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)

@@ -16,7 +16,7 @@ from engine.core.streams.group_progress import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
-from engine.text.messages import general, streams
+from engine.text import messages
 
 xgroup_subcommand = container(
     "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
@@ -31,7 +31,7 @@ _AT_ONCE = 500
 def _need_key(ctx: Context, key: bytes) -> Stream:
     stream = ctx.db.stream(key)
     if stream is None:
-        raise CommandError(streams.GROUP_NEEDS_KEY)
+        raise CommandError(messages.GROUP_NEEDS_KEY)
     return stream
 
 
@@ -39,7 +39,7 @@ def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
     stream = _need_key(ctx, key)
     group = stream.groups.get(name)
     if group is None:
-        raise CommandError(streams.no_group_for_key(name, key))
+        raise CommandError(messages.no_group_for_key(name, key))
     return GroupRef(key, stream, name, group)
 
 
@@ -51,7 +51,7 @@ def _changed(ctx: Context, event: bytes, key: bytes) -> None:
 def _parse_entries_read(args: Args) -> int:
     read = args.take_int()
     if read < 0 and read != UNKNOWN:
-        raise CommandError(streams.ENTRIES_READ_NEGATIVE)
+        raise CommandError(messages.ENTRIES_READ_NEGATIVE)
     return read
 
 
@@ -69,7 +69,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"ENTRIESREAD"):
             read = _parse_entries_read(args)
         else:
-            raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
+            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
     at_most(argv, 8)  # Like Redis, check only the number of words: MKSTREAM MKSTREAM is accepted.
     if word == b"$":
@@ -80,7 +80,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         stream = ctx.streams.new()
         ctx.db.add(key, stream, changes=0)
     if name in stream.groups:
-        raise CommandError(streams.GROUP_EXISTS)
+        raise CommandError(messages.GROUP_EXISTS)
     group = stream.groups[name] = Group(last_id, min(read, stream.entries_added))
     _changed(ctx, b"xgroup-create", key)
     ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", *group_fields.options(group))
@@ -95,12 +95,12 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     read = UNKNOWN
     while len(args):
         if not args.option(b"ENTRIESREAD"):
-            raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
+            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
         read = _parse_entries_read(args)
     ref = _need_group(ctx, key, name)
     stream, group = ref.stream, ref.group
     if len(argv) not in (5, 7):
-        raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
+        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
     group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
     group.entries_read = min(read, stream.entries_added)
     _changed(ctx, b"xgroup-setid", key)
