@@ -11,8 +11,7 @@ import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
 from engine.settings.directives import DIRECTIVES, IGNORED, Directive, Mark
-from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, YesNo
-from engine.settings.special_kinds import VersionOfFiles
+from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, VersionOfFiles, YesNo
 from scripts.generated import ROOT, Part
 
 _REFERENCE = ROOT / "docs" / "reference"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from engine.core.clients.accounts import Accounts
-from engine.core.clients.pause import Pause
 from engine.core.clients.session import Session
+from engine.core.clients.sessions import Pause
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.xadd_run import XaddRun
+from engine.core.protocol.xadd import XaddRun
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command
 from engine.core.table.unsupported import family_of
 from engine.text import messages

@@ -17,8 +17,7 @@ import numpy as np
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.xadd_options import divide
-from engine.core.protocol.xadd_run import FramedRun, XaddRun, word_in
+from engine.core.protocol.xadd import FramedRun, XaddRun, divide, word_in
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim

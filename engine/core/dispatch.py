@@ -23,11 +23,9 @@ from engine.core.admission import NOT_QUEUED, Admission, look_up
 from engine.core.blocked_clients import Blocked
 from engine.core.bulk_add import add_framed, add_run
 from engine.core.clients.accounts import Accounts
-from engine.core.clients.monitors import Monitors
-from engine.core.clients.pause import Pause
 from engine.core.clients.pubsub import PubSub
 from engine.core.clients.session import Outbox, Queued, Session, Waiter
-from engine.core.clients.sessions import Sessions
+from engine.core.clients.sessions import Monitors, Pause, Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.context import Context
 from engine.core.environment.divided_commands import DividedCommands
@@ -38,7 +36,7 @@ from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
-from engine.core.protocol.xadd_run import FramedRun, XaddRun
+from engine.core.protocol.xadd import FramedRun, XaddRun
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by

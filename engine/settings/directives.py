@@ -17,17 +17,22 @@ from engine.settings.kinds import (
     I32_MAX,
     I64_MAX,
     Choice,
+    EventLetters,
     Integer,
     Kind,
+    Master,
     Memory,
     MemoryOrPercent,
     Octal,
+    OutputLimits,
+    Percentiles,
+    SavePoints,
     Text,
+    VersionOfFiles,
     Words,
     YesNo,
     file_name,
 )
-from engine.settings.special_kinds import EventLetters, Master, OutputLimits, Percentiles, SavePoints, VersionOfFiles
 
 _U32_MAX = (1 << 32) - 1
 

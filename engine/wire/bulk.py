@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import compress, count
 from operator import ne
 
-from engine.core.protocol.xadd_run import XaddRun, word_in
+from engine.core.protocol.xadd import XaddRun, word_in
 from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled, form_of, head_size, joined, kind_of
 
 #: Number of commands that a client must have sent before an expression is compiled for it.

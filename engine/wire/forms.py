@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
+from engine.core.protocol.xadd import ADD_OPTIONS, divide
 
 #: Maximum number of alternative lengths of one word.
 _MOST_LENGTHS = 24

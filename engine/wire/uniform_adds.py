@@ -21,7 +21,7 @@ from array import array
 
 import numpy as np
 
-from engine.core.protocol.xadd_run import FramedRun
+from engine.core.protocol.xadd import FramedRun
 from engine.wire.forms import command_at, head_size
 from streamwire import digits
 from streamwire.digits import Ints, Words

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 
 from engine.__main__ import main
-from engine.core.commands.streams.entries import column_ranges
+from engine.core.commands.streams.entries import columns
 from engine.core.streams import segment
 from engine.core.streams.compressed import packed, packer
 from engine.shell.housekeeping import cold_packer
 
 if __name__ == "__main__":
-    column_ranges._FEW = 1
+    columns._FEW = 1
     packer._MOST_VALUES = 1
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 1500, 10, 400
     cold_packer._PERIOD = 0.005

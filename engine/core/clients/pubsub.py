@@ -10,7 +10,7 @@ from engine.core.clients.session import Outbox, Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Push
 from engine.settings.config import Config
-from engine.settings.special_kinds import Events
+from engine.settings.kinds import Events
 from engine.text.globs import Matcher, matcher
 
 

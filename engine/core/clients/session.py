@@ -7,13 +7,30 @@ descriptor. Only the shell has the mapping of sessions to connections.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from engine.core.clients.acl.user import User
-from engine.core.clients.replica import AsReplica
+from engine.core.clients.acl import User
 from engine.core.protocol.replies import Reply
-from engine.core.protocol.xadd_run import XaddRun
+from engine.core.protocol.xadd import XaddRun
 from engine.core.table.registry import Command
+
+
+@dataclass(slots=True)
+class AsReplica:
+    """Settings of a client that is about to become a replica. The defaults apply without REPLCONF."""
+
+    #: Announced port; 0 if the port of the connection applies.
+    port: int = 0
+    #: Announced address; empty if the address of the connection applies.
+    address: bytes = b""
+    #: Capabilities: ``eof`` (snapshots of unknown length), ``psync2``, ``psb`` (snapshots in the engine's own format),
+    #: ``rdb-any`` (RDB files of any existing version), ``rdb-channel-repl`` (shows that the client is Redis 8).
+    capabilities: frozenset[bytes] = frozenset()
+    #: Whether the client requests only a snapshot, without later commands (``redis-cli --rdb``).
+    rdb_only: bool = False
+    version: bytes = b""
+
 
 NOBODY = User(b"")
 #: Replies and messages for clients other than the caller of the current command, in order.

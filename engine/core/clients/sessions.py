@@ -1,12 +1,101 @@
-"""All clients of one core: their sessions by ID, and the ways in which a blocked command ends."""
+"""All clients of one core: their sessions by ID, the clients that watch all commands (MONITOR), and pauses.
+
+As in Redis, MONITOR shows a command after it has run, so the commands of a transaction precede its EXEC.
+Administrative commands are not shown. Pauses hold commands back until a given time: CLIENT PAUSE, and those of
+failovers and shutdowns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from engine.core.clients.session import Outbox, Session, Waiter
+from engine.core.clients.telemetry import Telemetry
+from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import Reply
+from engine.core.protocol.replies import Reply, Simple
+from engine.core.table.registry import Command
+from engine.text.command_lines import quoted, without_secrets
+
+
+class Monitors:
+    """All monitoring sessions of one core. Lines for them, with the time of ``changes``, are added to ``outbox``."""
+
+    def __init__(self, telemetry: Telemetry, changes: Changes, outbox: Outbox) -> None:
+        self._telemetry = telemetry
+        self._changes = changes
+        self._outbox = outbox
+        self.sessions: dict[Session, None] = {}
+
+    def add(self, session: Session) -> None:
+        """Start sending the commands of all clients to the session."""
+        session.monitor = True
+        self.sessions[session] = None
+        self._telemetry.see_all(wanted=True)
+
+    def drop(self, session: Session) -> None:
+        """Stop sending commands to the session."""
+        session.monitor = False
+        if session in self.sessions:
+            del self.sessions[session]
+            self._telemetry.see_all(wanted=bool(self.sessions))
+
+    def show(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Show a command that ``session`` has run to all monitors."""
+        if not command.flags & {"admin", "skip_monitor"}:
+            words = b" ".join(map(quoted, without_secrets(argv)))
+            seconds, micros = divmod(self._changes.now_us, 1_000_000)
+            line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))
+            self._outbox += [(monitor, line) for monitor in self.sessions]
+
+
+#: The owner of CLIENT PAUSE.
+_CLIENT = "client"
+
+
+class Pause:
+    """The pauses of one core, each with an owner. Times are milliseconds since the epoch.
+
+    The shell holds back all commands until ``all_until``, and commands with replicated effects until ``until``.
+    """
+
+    __slots__ = ("_owners", "all_until", "until")
+
+    def __init__(self) -> None:
+        #: Latest end of a pause; 0 if there is no pause.
+        self.until = 0
+        #: Latest end of a pause of all commands; 0 if there is no such pause.
+        self.all_until = 0
+        self._owners: dict[str, tuple[int, bool]] = {}
+
+    def start(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
+        """Start or extend this owner's pause; return its end.
+
+        A new call cannot shorten a pause, and a pause of all commands keeps holding all of them until its end.
+        """
+        before, held_all = self._owners.get(owner, (0, False))
+        until = max(before, until)
+        self._owners[owner] = until, holds_all or (held_all and before > now)
+        self._sum_up()
+        return until
+
+    def end(self, owner: str = _CLIENT) -> None:
+        """End this owner's pause."""
+        self._owners.pop(owner, None)
+        self._sum_up()
+
+    def clear(self) -> None:
+        """End all pauses."""
+        self._owners.clear()
+        self._sum_up()
+
+    def next_end(self, now: int) -> int:
+        """Return the end of the pause that ends next; 0 if there is no pause."""
+        return min((until for until, _ in self._owners.values() if until > now), default=0)
+
+    def _sum_up(self) -> None:
+        self.until = max((until for until, _ in self._owners.values()), default=0)
+        self.all_until = max((until for until, holds_all in self._owners.values() if holds_all), default=0)
 
 
 class Sessions:

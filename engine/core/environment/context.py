@@ -12,11 +12,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from engine.core.clients.accounts import Accounts
-from engine.core.clients.monitors import Monitors
-from engine.core.clients.pause import Pause
 from engine.core.clients.pubsub import PubSub
 from engine.core.clients.session import HasNews, Outbox, Queued, Session, Waiter
-from engine.core.clients.sessions import Sessions
+from engine.core.clients.sessions import Monitors, Pause, Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability, WithoutDisk

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from engine.core.clients.session import Queued, Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Steps
-from engine.core.protocol.xadd_run import XaddRun
+from engine.core.protocol.xadd import XaddRun
 from engine.core.table.registry import COMMANDS, EXECUTING, called_by
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.core.protocol import ids
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.xadd_options import POLICIES, Given
+from engine.core.protocol.xadd import POLICIES, Given
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.text import messages

@@ -21,7 +21,7 @@ from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
-from engine.settings.special_kinds import SavePoint
+from engine.settings.kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.images import Soon, run_when_complete
 from engine.shell.durability.background.threads import Background

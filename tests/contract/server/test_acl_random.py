@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.clients.acl.selector import RuleError
-from engine.core.clients.acl.user import User, merged
+from engine.core.clients.acl import RuleError, User, merged
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
 from tests.harness.clients import SocketClient

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.clients.acl.selector import CATEGORIES, in_category
+from engine.core.clients.acl import CATEGORIES, in_category
 from engine.core.table.registry import all_commands
 from tests.harness.clients import SocketClient
 from tests.harness.core import CoreServer

@@ -4,6 +4,6 @@ This package may import the command table, the values of the keyspace and their 
 streams.
 """
 
-from engine.core.commands.data import dump, expiry, hashes, keys, scan, strings
+from engine.core.commands.data import dump, expiry, hashes, keys, strings
 
-__all__ = ["dump", "expiry", "hashes", "keys", "scan", "strings"]
+__all__ = ["dump", "expiry", "hashes", "keys", "strings"]

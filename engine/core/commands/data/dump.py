@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
 from engine.core.formats.rdb import primitives as rdb
-from engine.core.formats.rdb import value_reader, value_writer
+from engine.core.formats.rdb import value_reader, writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
-from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION, forms_version
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, forms_version
 from engine.core.formats.unsupported_types import UnsupportedValueError
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
@@ -44,11 +44,11 @@ _CHECKED = 256 * 1024
 
 def dumped(value: Value) -> bytes:
     """Return the payload of a value: type, value, version, checksum."""
-    return _whole(*value_writer.dumped(value))
+    return _whole(*writer.dumped(value))
 
 
 def _dumped_as(value: Value, version: int) -> bytes:
-    kind, pieces = value_writer.encoded(value, version)
+    kind, pieces = writer.encoded(value, version)
     return _whole(version, chain((bytes((kind,)),), pieces))
 
 
@@ -139,12 +139,12 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     if isinstance(value, Stream):
         if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
             # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
-            work, is_apart = _dump_in_steps(*value_writer.dumped(value.copy(Storage.for_reading_once()))), True
+            work, is_apart = _dump_in_steps(*writer.dumped(value.copy(Storage.for_reading_once()))), True
     elif isinstance(value, Hash) and len(value) >= _MANY:
-        work = _dump_in_steps(*value_writer.dumped(value))
+        work = _dump_in_steps(*writer.dumped(value))
     if work is None and value is not None:
         # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
-        version, pieces = value_writer.dumped(value)
+        version, pieces = writer.dumped(value)
         chunks = list(pieces)
         if sum(map(len, chunks)) <= _LONG_PAYLOAD:
             return _whole(version, chunks)

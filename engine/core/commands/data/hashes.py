@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.many_words import MANY, counted
-from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
+from engine.core.commands.data.keys import MANY, counted, parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int

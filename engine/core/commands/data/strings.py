@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key
-from engine.core.commands.data.many_words import AT_ONCE, MANY, counted
+from engine.core.commands.data.keys import AT_ONCE, MANY, counted
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged

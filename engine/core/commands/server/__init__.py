@@ -4,38 +4,6 @@ This package may import ``engine.core.clients`` and ``engine.core.environment``.
 down use the interfaces of ``engine.core.environment``. The package does not depend on files, sockets or processes.
 """
 
-from engine.core.commands.server import (
-    access,
-    client,
-    command_info,
-    config,
-    connection,
-    debug,
-    info,
-    memory,
-    monitor_slowlog,
-    persistence,
-    process,
-    pubsub,
-    replication,
-    standalone,
-    transactions,
-)
+from engine.core.commands.server import access, connection, monitoring, pubsub, replication, server, transactions
 
-__all__ = [
-    "access",
-    "client",
-    "command_info",
-    "config",
-    "connection",
-    "debug",
-    "info",
-    "memory",
-    "monitor_slowlog",
-    "persistence",
-    "process",
-    "pubsub",
-    "replication",
-    "standalone",
-    "transactions",
-]
+__all__ = ["access", "connection", "monitoring", "pubsub", "replication", "server", "transactions"]

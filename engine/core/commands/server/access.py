@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT, AclFile, UsersError
-from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
+from engine.core.clients.acl import CATEGORIES, Selector, in_category
 from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set
 from engine.core.table.declare import container

@@ -1,19 +1,24 @@
-"""Commands about the connection itself: PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET."""
+"""Commands about connections: PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET, and CLIENT."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT
+from engine.core.clients.description import describe, session_type
 from engine.core.commands.families import connection_command
 from engine.core.commands.server.transactions import discard_transaction
-from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, PONG, CommandError, Map, Reply, Simple
+from engine.core.protocol.args import Args, at_most, parse_int, parse_timeout
+from engine.core.protocol.replies import NO_REPLY, OK, PONG, CommandError, Map, Reply, Simple, Verbatim
+from engine.core.table.declare import container
 from engine.text import messages
 from engine.version import REDIS_VERSION
 
 if TYPE_CHECKING:
+    from engine.core.clients.session import Session
     from engine.core.environment.context import Context
+
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -139,3 +144,231 @@ def _server(ctx: Context) -> Map:
             b"modules": [],
         }
     )
+
+
+client_subcommand = container(
+    "client",
+    "Commands that manage connections.",
+    group="connection",
+    acl="connection",
+    since="2.4.0",
+    flags="loading stale",
+    help_since="5.0.0",
+)
+
+
+def _type_named(word: bytes) -> bytes:
+    name = word.lower()
+    if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
+        raise CommandError(messages.unknown_client_type(word))
+    return b"replica" if name == b"slave" else name
+
+
+def _on_off(word: bytes) -> bool:
+    if word.lower() not in (b"on", b"off"):
+        raise CommandError(messages.SYNTAX)
+    return word.lower() == b"on"
+
+
+# -- the current connection -----------------------------------------------------------------------------------------
+
+
+@client_subcommand("id", since="5.0.0")
+def client_id(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the ID of the current connection."""
+    return ctx.session.id
+
+
+@client_subcommand("getname", since="2.6.9")
+def getname(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the name of the current connection."""
+    return ctx.session.name or None
+
+
+@client_subcommand("setname connection-name", since="2.6.9")
+def setname(ctx: Context, argv: list[bytes]) -> Reply:
+    """Names the current connection."""
+    ctx.session.name = check_name(argv[2])
+    return OK
+
+
+@client_subcommand("setinfo <LIB-NAME libname | LIB-VER libver>", since="7.2.0")
+def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets the name or version of the library that the current connection uses."""
+    option = argv[2].lower()
+    if option not in (b"lib-name", b"lib-ver"):
+        raise CommandError(messages.unrecognized_client_option(argv[2]))
+    if any(not 33 <= char <= 126 for char in argv[3]):
+        raise CommandError(messages.client_info_characters(argv[2]))
+    if option == b"lib-name":
+        ctx.session.lib_name = argv[3]
+    else:
+        ctx.session.lib_ver = argv[3]
+    return OK
+
+
+@client_subcommand("reply <ON | OFF | SKIP>", since="3.2.0")
+def reply_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Switches the current connection's replies on or off, or skips the next one."""
+    session, mode = ctx.session, argv[2].lower()
+    if mode == b"on":
+        session.reply_mode = "on"
+        return OK
+    if mode == b"off":
+        session.reply_mode = "off"
+    elif mode == b"skip":
+        if session.reply_mode != "off":
+            session.reply_mode = "skip-next"
+    else:
+        raise CommandError(messages.SYNTAX)
+    return NO_REPLY
+
+
+@client_subcommand("no-evict <ON | OFF>", "admin loading stale", since="7.0.0")
+def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets whether the current connection is exempt from client eviction."""
+    ctx.session.no_evict = _on_off(argv[2])
+    return OK
+
+
+# -- all connections ------------------------------------------------------------------------------------------------
+
+
+@client_subcommand("info", since="6.2.0")
+def info(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the line of CLIENT LIST for the current connection."""
+    return Verbatim(describe(ctx.session, ctx.now, argv) + b"\n")
+
+
+@client_subcommand(
+    "list [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+    "admin loading stale",
+    complexity="O(connections)",
+)
+def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all connections, or those of a type or with given IDs."""
+    args = Args(argv, 2)
+    sessions: Iterable[Session] = ctx.sessions
+    if len(argv) == 4 and args.flag(b"TYPE"):
+        wanted = _type_named(args.take())
+        sessions = [session for session in sessions if session_type(session) == wanted]
+    elif len(argv) > 3 and args.flag(b"ID"):
+        numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
+        sessions = [session for session in map(ctx.sessions.get, numbers) if session is not None]
+    elif len(argv) > 2:
+        raise CommandError(messages.SYNTAX)
+    sessions = list(sessions)
+    # Build each line only once, even if its ID is repeated. The caller's line includes the size of this command's
+    # words, so building it for each ID would take quadratic time.
+    lines = {
+        session: describe(session, ctx.now, argv if session is ctx.session else ()) + b"\n" for session in set(sessions)
+    }
+    return Verbatim(b"".join(map(lines.__getitem__, sessions)))
+
+
+@client_subcommand(
+    "kill <addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
+    "[LADDR addr] [SKIPME <YES | NO>] [MAXAGE maxage]>",
+    "admin loading stale",
+    complexity="O(connections)",
+    arity=-3,
+)
+def kill(ctx: Context, argv: list[bytes]) -> Reply:
+    """Closes the connection with an address, or all connections that match every given option."""
+    if len(argv) == 3:
+        found = [session for session in ctx.sessions if session.addr == argv[2]]
+        if not found:
+            raise CommandError(messages.NO_SUCH_CLIENT)
+        _close(ctx, found[:1])
+        return OK
+    tests, skip_me = _filters(ctx, argv)
+    found = [session for session in ctx.sessions if all(test(session) for test in tests)]
+    if skip_me:
+        found = [session for session in found if session is not ctx.session]
+    _close(ctx, found)
+    return len(found)
+
+
+def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], bool]], bool]:
+    """Return the conditions of CLIENT KILL's options, and whether the caller is skipped."""
+    tests: list[Callable[[Session], bool]] = []
+    skip_me = True
+    for option, word in zip(argv[2::2], argv[3::2], strict=False):
+        match option.upper():
+            case b"ID":
+                number = parse_int(word, messages.CLIENT_ID_POSITIVE)
+                if number < 1:
+                    raise CommandError(messages.CLIENT_ID_POSITIVE)
+                tests.append(lambda session, number=number: session.id == number)  # type: ignore[misc]
+            case b"TYPE":
+                kind = _type_named(word)
+                tests.append(lambda session, kind=kind: session_type(session) == kind)  # type: ignore[misc]
+            case b"ADDR":
+                tests.append(lambda session, word=word: session.addr == word)  # type: ignore[misc]
+            case b"LADDR":
+                tests.append(lambda session, word=word: session.laddr == word)  # type: ignore[misc]
+            case b"USER":
+                user = ctx.accounts.users.get(word)
+                if user is None:
+                    raise CommandError(messages.no_such_user(word))
+                tests.append(lambda session, user=user: session.user is user)  # type: ignore[misc]
+            case b"MAXAGE":
+                age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
+                if age < 1:
+                    raise CommandError(messages.MAXAGE_POSITIVE)
+                tests.append(lambda session, age=age: ctx.now - session.created_ms >= age * 1000)  # type: ignore[misc]
+            case b"SKIPME" if word.lower() in (b"yes", b"no"):
+                skip_me = word.lower() == b"yes"
+            case _:
+                raise CommandError(messages.SYNTAX)
+    if len(argv) % 2:
+        raise CommandError(messages.SYNTAX)
+    return tests, skip_me
+
+
+def _close(ctx: Context, sessions: list[Session]) -> None:
+    for session in sessions:
+        ctx.close(session)
+
+
+@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin loading stale", since="5.0.0")
+def unblock(ctx: Context, argv: list[bytes]) -> Reply:
+    """Unblocks a connection that waits in a blocking command."""
+    at_most(argv, 4)
+    how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
+    if how not in (b"TIMEOUT", b"ERROR"):
+        raise CommandError(messages.UNBLOCK_REASON)
+    target = ctx.sessions.get(parse_int(argv[2]))
+    if target is None or target.waiter is None:
+        return 0
+    if how == b"TIMEOUT":
+        ctx.sessions.time_out(target)
+    else:
+        error = CommandError(messages.UNBLOCKED)
+        ctx.telemetry.count_error(error)
+        ctx.sessions.end_wait(target, error)
+    return 1
+
+
+@client_subcommand("pause timeout [WRITE | ALL]", "admin loading stale", since="3.0.0")
+def pause(ctx: Context, argv: list[bytes]) -> Reply:
+    """Holds back all commands, or those that write, for a number of milliseconds."""
+    at_most(argv, 4)
+    mode = argv[3].upper() if len(argv) == 4 else b"ALL"
+    if mode not in (b"WRITE", b"ALL"):
+        raise CommandError(messages.PAUSE_MODE)
+    timeout = parse_timeout(argv[2], ctx.now)
+    ctx.divided.finish_all()
+    until = ctx.pause.start(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
+    ctx.changes.hold_expiry("pause", until)
+    ctx.host.follow_pause()
+    return OK
+
+
+@client_subcommand("unpause", "admin loading stale", since="6.2.0", complexity="O(connections)")
+def unpause(ctx: Context, argv: list[bytes]) -> Reply:
+    """Ends CLIENT PAUSE."""
+    ctx.pause.end()
+    ctx.changes.hold_expiry("pause", 0)
+    ctx.host.follow_pause()
+    return OK

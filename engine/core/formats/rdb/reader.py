@@ -13,12 +13,11 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.rdb import skipper, value_reader
+from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.stream_reader import load_rest
-from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
-from engine.core.formats.rdb.value_reader import Makers, Unsupported
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, Makers, Unsupported
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.formats.unsupported_types import (
     FIELD_EXPIRY,
@@ -328,8 +327,8 @@ class Loading:
     def _module_aux(self) -> Steps[None]:
         source = self._source
         number = yield from whole(source, lambda: (source.length(), source.length(), source.length())[0])
-        yield from skipper.skip_module_data(source)
-        kind = module_data(skipper.module_name(number))
+        yield from value_reader.skip_module_data(source)
+        kind = module_data(value_reader.module_name(number))
         self.summary.left_out.add(kind, f"at byte {self._began}", self._began)
         self._found_unsupported()
 

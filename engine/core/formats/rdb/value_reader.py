@@ -1,6 +1,7 @@
-"""Decoding of values in Redis's RDB format, in steps, with the reader for each type byte.
+"""Values in Redis's RDB format: their type bytes, and decoding in steps, with the reader for each type byte.
 
-Values of unsupported types are read past, without their content, so that reading can continue after them.
+Values of unsupported types are read past, without their content, so that reading can continue after them. A file is
+also scanned in this way for types that the engine does not store.
 """
 
 from __future__ import annotations
@@ -9,27 +10,166 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.formats.rdb import skipper
 from engine.core.formats.rdb.packed import read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
-from engine.core.formats.rdb.streams import forms, stream_reader
-from engine.core.formats.rdb.value_forms import (
-    ELEMENTS,
-    EXPIRING_HASH,
-    EXPIRING_LISTPACK,
-    HASH,
-    HASH_LISTPACK,
-    HASH_ZIPLIST,
-    HASH_ZIPMAP,
-    MODULE,
-    STRING,
-    UNSUPPORTED,
-    VALKEY_HASH,
-)
-from engine.core.formats.unsupported_types import FIELD_EXPIRY, module_values
+from engine.core.formats.rdb.streams import forms, group_fields, stream_reader
+from engine.core.formats.unsupported_types import FIELD_EXPIRY, LISTS, SETS, SORTED_SETS, module_values
 from engine.core.keyspace.hash import Hash
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
+
+STRING, LIST, SET, SORTED_SET, HASH, SORTED_SET_2, MODULE = 0, 1, 2, 3, 4, 5, 7
+HASH_ZIPMAP, LIST_ZIPLIST, INTSET, SORTED_SET_ZIPLIST, HASH_ZIPLIST, QUICKLIST = 9, 10, 11, 12, 13, 14
+HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
+#: Redis's encodings of hashes with expiring fields.
+EXPIRING_HASH, EXPIRING_LISTPACK = 24, 25
+#: Valkey's encoding of hashes with expiring fields.
+VALKEY_HASH = 22
+#: Type byte of a value that the engine does not store -> name of its type.
+UNSUPPORTED = {
+    **dict.fromkeys((LIST, LIST_ZIPLIST, QUICKLIST, QUICKLIST_2), LISTS),
+    **dict.fromkeys((SET, INTSET, SET_LISTPACK), SETS),
+    **dict.fromkeys((SORTED_SET, SORTED_SET_2, SORTED_SET_ZIPLIST, SORTED_SET_LISTPACK), SORTED_SETS),
+}
+#: The newest version of Redis's files.
+NEWEST_VERSION = 14
+#: The version of Valkey 9's own files.
+VALKEY_VERSION = 80
+#: The version of Redis's files that has the same encodings as Valkey 9's files.
+_LIKE = 11
+
+
+def forms_version(version: int) -> int:
+    """Return the version of Redis's files with the same encodings as this version."""
+    return _LIKE if version == VALKEY_VERSION else version
+
+
+#: Number of elements written or read per step.
+ELEMENTS = 64
+
+
+# -- reading past values --------------------------------------------------------------------------------------------
+
+#: Bytes in place of the length of a score's text: the score is infinite or not a number, and has no text.
+_NO_TEXT = (253, 254, 255)
+#: Opcode of the end of a module's value.
+_MODULE_END = 0
+#: Opcode of a string in a module's value.
+_MODULE_STRING = 5
+#: Opcodes of integers in a module's value.
+_MODULE_NUMBERS = (1, 2)
+#: Opcodes of floating-point numbers in a module's value -> size of the number in bytes.
+_MODULE_FLOATS = {3: 4, 4: 8}
+_ID_SIZE, _TIME_SIZE = 16, 8
+_NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+def skip(reader: Reader, kind: int) -> Steps[None]:
+    """Read past a value with the type byte ``kind``, which must not be that of a module or an expiring hash."""
+    if kind in forms.FORMS:
+        yield from _stream(reader, kind)
+    elif kind in _ELEMENTS:
+        yield from _elements(reader, _ELEMENTS[kind])
+    else:
+        # A string, or elements packed into a string.
+        yield from whole(reader, reader.stored)
+
+
+def module_name(number: int) -> str:
+    """Return the name of a module's type from its number: nine letters of six bits, followed by ten bits of version."""
+    return "".join(_NAME_LETTERS[number >> 10 + 6 * letter & 63] for letter in range(8, -1, -1))
+
+
+def skip_module_data(reader: Reader) -> Steps[None]:
+    """Read past a module's data, including the end opcode."""
+
+    def read_item() -> bool:
+        opcode = reader.length()
+        if opcode in _MODULE_NUMBERS:
+            reader.length()
+        elif opcode in _MODULE_FLOATS:
+            reader.read(_MODULE_FLOATS[opcode])
+        elif opcode == _MODULE_STRING:
+            reader.stored()
+        elif opcode != _MODULE_END:
+            raise BadFormatError
+        return opcode != _MODULE_END
+
+    while (yield from whole(reader, read_item)):
+        yield False
+
+
+def _elements(reader: Reader, skip_element: Callable[[Reader], object]) -> Steps[None]:
+    """Read past elements, which are preceded by their number."""
+    left = yield from whole(reader, reader.length)
+    while left:
+        left -= 1
+        yield from whole(reader, lambda: skip_element(reader))
+        if not left % ELEMENTS:
+            yield False
+
+
+def _scored_text(reader: Reader) -> None:
+    """Read past a member and the text of its score."""
+    reader.stored()
+    size = reader.byte()
+    if size not in _NO_TEXT:
+        reader.read(size)
+
+
+#: Type byte -> the function that reads past one element, for values that are preceded by the number of their elements.
+_ELEMENTS: dict[int, Callable[[Reader], object]] = {
+    **dict.fromkeys((LIST, SET, QUICKLIST), Reader.stored),
+    HASH: lambda reader: (reader.stored(), reader.stored()),
+    QUICKLIST_2: lambda reader: (reader.length(), reader.stored()),
+    SORTED_SET: _scored_text,
+    SORTED_SET_2: lambda reader: (reader.stored(), reader.read(8)),
+}
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def _stream(reader: Reader, form: int) -> Steps[None]:
+    # Each node is its key and its entries.
+    yield from _elements(reader, lambda reader: (reader.stored(), reader.stored()))
+    # Length and last ID; since 7.0, also the first ID, the greatest deleted ID and the number of added entries.
+    yield from whole(reader, lambda: _lengths(reader, 8 if form >= forms.V7_0 else 3))
+    for _ in range((yield from whole(reader, reader.length))):
+        yield from _named(reader, group_fields.GROUP, form)
+        yield from _elements(reader, lambda reader: (reader.read(_ID_SIZE + _TIME_SIZE), reader.length()))
+        for _ in range((yield from whole(reader, reader.length))):
+            yield from _named(reader, group_fields.CONSUMER, form)
+            yield from _elements(reader, _entry_id)
+        if form == forms.V8_8:
+            yield from _elements(reader, _entry_id)
+    if form >= forms.V8_6:
+        yield from whole(reader, lambda: _lengths(reader, 2))
+        for _ in range((yield from whole(reader, reader.length))):
+            yield from whole(reader, reader.stored)
+            yield from _elements(reader, _sent_id)
+        yield from whole(reader, lambda: _lengths(reader, 2))
+
+
+def _lengths(reader: Reader, count: int) -> None:
+    for _ in range(count):
+        reader.length()
+
+
+def _sent_id(reader: Reader) -> None:
+    """Read past an idempotent ID and the ID of its entry."""
+    reader.stored()
+    _lengths(reader, 2)
+
+
+def _entry_id(reader: Reader) -> bytes:
+    return reader.read(_ID_SIZE)
+
+
+def _named(reader: Reader, fields: tuple[group_fields.Field, ...], form: int) -> Steps[None]:
+    """Read past the name and the fields of a group or consumer."""
+    yield from whole(reader, lambda: (reader.stored(), group_fields.load(fields, reader, form)))
+
 
 #: Types that occur only in files of Redis, or only in files of Valkey.
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
@@ -86,15 +226,15 @@ def scan(reader: Reader, kind: int, *, is_valkey: bool = False) -> Steps[Unsuppo
     """Read past a value with the type byte ``kind``; return whether its type is ``Unsupported``, or None."""
     if kind == MODULE:
         number = yield from whole(reader, reader.length)
-        yield from skipper.skip_module_data(reader)
-        return Unsupported(module_values(skipper.module_name(number)))
+        yield from skip_module_data(reader)
+        return Unsupported(module_values(module_name(number)))
     if kind in _OF_ONE_PRODUCT:
         if is_valkey != (kind == VALKEY_HASH):
             raise _unknown(kind)
         return Unsupported(FIELD_EXPIRY) if (yield from _HASHES[kind](reader)) is None else None
     if kind not in UNSUPPORTED and kind not in _HASHES and kind not in forms.FORMS and kind != STRING:
         raise _unknown(kind)
-    yield from skipper.skip(reader, kind)
+    yield from skip(reader, kind)
     return Unsupported(UNSUPPORTED[kind]) if kind in UNSUPPORTED else None
 
 

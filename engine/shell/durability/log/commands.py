@@ -15,7 +15,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedValueError
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, divide
+from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, divide
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.core.table.unsupported import family_of

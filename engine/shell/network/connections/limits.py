@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.core.clients.session import Session
 from engine.settings.config import Config
-from engine.settings.special_kinds import OutputLimit
+from engine.settings.kinds import OutputLimit
 
 #: Maximum number of bytes of commands and replies before login. A command of ten words of 16 KiB fits.
 BEFORE_LOGIN = 256 << 10

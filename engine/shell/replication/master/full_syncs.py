@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.core.dispatch import Core
-from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.keyspace.image import ImageBuilder
 from engine.shell.clock import now_us
 from engine.shell.durability.background.threads import Background

@@ -15,11 +15,10 @@ from typing import Any
 import hiredis
 
 from engine.core.admission import Refusal
-from engine.core.clients.replica import AsReplica
-from engine.core.clients.session import Session
+from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
-from engine.settings.special_kinds import OutputLimit
+from engine.settings.kinds import OutputLimit
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from engine.core.clients.replica import AsReplica
-from engine.core.clients.session import Session
-from engine.settings.special_kinds import OutputLimit
+from engine.core.clients.session import AsReplica, Session
+from engine.settings.kinds import OutputLimit
 from engine.shell.replication.master.sync_states import Sync, SyncEvent, sync
 
 

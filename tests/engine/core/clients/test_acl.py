@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.clients.acl.selector import CATEGORIES, RuleError
-from engine.core.clients.acl.user import User, merged
+from engine.core.clients.acl import CATEGORIES, RuleError, User, merged
 from engine.core.table.registry import COMMANDS
 
 A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.clients.pause import Pause
+from engine.core.clients.sessions import Pause
 from engine.core.keyspace.changes import NEVER
 from tests.harness.replay import NOW_US, new_core
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import column_ranges, ranges
+from engine.core.commands.streams.entries import columns, ranges
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
 from engine.core.streams import segment
 from engine.core.streams.compressed import packer
@@ -61,8 +61,8 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(packer, "_MOST_VALUES", 1)
-        patch.setattr(column_ranges, "_FEW", few)
-        patch.setattr(column_ranges, "_PAGE_BYTES", 300)
+        patch.setattr(columns, "_FEW_ENTRIES", few)
+        patch.setattr(columns, "_PAGE_BYTES", 300)
         if are_pages:
             patch.setattr(ranges, "MANY", 5)
             patch.setattr(ranges, "_MANY_SEGMENTS", 1)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import column_adds
-from engine.core.commands.streams.entries.column_adds import FewRows, Rows
+from engine.core.commands.streams.entries import columns as column_commands
+from engine.core.commands.streams.entries.columns import FewRows, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
@@ -69,7 +69,7 @@ def test_both_ways_to_build_rows_give_the_same_frames(fields, count, seq, few, p
     columns = [Values.checked(values, bounds, count) for _, bounds, values in parts]
     rows = Rows(EntryBatch(count, tuple(words[::3]), tuple(columns)))
     ms = 1_518_951_480_106
-    with mock.patch.multiple(column_adds, _FEW=few, _MOST_PIECES=pieces):
+    with mock.patch.multiple(column_commands, _FEW=few, _MOST_PIECES=pieces):
         frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
         assert rows.encoded(ms, seq, None)[2] == b""
     assert FewRows(parts, count).encoded(ms, seq, b"%d key") == (frames, sizes.tolist(), commands)
@@ -101,10 +101,10 @@ def positions(*numbers: int) -> bytes:
         (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
     ],
 )
-@pytest.mark.parametrize("few", [-1, column_adds.FEW_ROWS])
+@pytest.mark.parametrize("few", [-1, column_commands.FEW_ROWS])
 def test_invalid_columns_add_nothing(words, reason, few, monkeypatch):
     """Positions that do not divide the values, an incomplete column and too much data are errors; no stream is made."""
-    monkeypatch.setattr(column_adds, "FEW_ROWS", few)
+    monkeypatch.setattr(column_commands, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
     assert isinstance(reply, CommandError)

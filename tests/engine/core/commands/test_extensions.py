@@ -10,7 +10,7 @@ from engine.core.commands.streams import extensions
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Steps
-from engine.core.protocol.xadd_run import XaddRun
+from engine.core.protocol.xadd import XaddRun
 from engine.settings.config import Config
 from engine.wire import encode
 from engine.wire.parser import RequestParser

@@ -11,7 +11,7 @@ from engine.core.commands.data import hashes
 from engine.core.commands.server import transactions
 from engine.core.commands.streams import extensions, stream_info
 from engine.core.commands.streams.entries import ranges
-from engine.core.commands.streams.groups import history, pending_entries, pending_records
+from engine.core.commands.streams.groups import history, pending_entries
 from engine.core.dispatch import Core
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages
@@ -43,7 +43,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (ranges, {"MANY": 20, "_MANY_SEGMENTS": 2}),
         (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
         (pending_entries, {"_MANY": 20}),
-        (pending_records, {"_MANY": 20}),
+        (stream_info, {"_MANY": 20}),
         (stream_info, {"_MANY_CONSUMERS": 5, "_GROUPS_AT_ONCE": 5}),
         (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),

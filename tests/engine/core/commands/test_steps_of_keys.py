@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from engine.core.commands.data import dump, hashes, keys, many_words, scan, strings
-from engine.core.formats.rdb import value_writer
+from engine.core.commands.data import dump, hashes, keys, strings
+from engine.core.formats.rdb import writer
 from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes
 from engine.core.protocol.replies import OK, CommandError, Steps
@@ -78,9 +78,9 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: Limits = [
         (hashes, {"_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
-        (scan, {"_NAMES_PER_STEP": 6}),
+        (keys, {"_NAMES_PER_STEP": 6}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
-        (value_writer, {"ELEMENTS": 4, "_PIECE_BYTES": 30}),
+        (writer, {"ELEMENTS": 4, "_PIECE_BYTES": 30}),
     ]
     lower(monkeypatch, limits)
 
@@ -179,7 +179,7 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
     expected = whole.run(command)
     for module in (hashes, strings):
         monkeypatch.setattr(module, "MANY", 20)
-    for module in (many_words, strings):
+    for module in (keys, strings):
         monkeypatch.setattr(module, "AT_ONCE", 4)
     side.core.allow_steps()
     steps = side.run(command)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from engine.core.formats.rdb import lzf
+from engine.core.formats.rdb import primitives
 from engine.core.formats.rdb.primitives import BadFormatError, at_once, listpack
 from engine.core.formats.rdb.streams import stream_reader
 from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
@@ -150,11 +150,11 @@ def test_many_strings_are_decompressed_like_single_ones() -> None:
     for _ in range(400):
         parts, sizes = lzf_parts(random)
         try:
-            expected = b"".join(map(lzf.decompressed, parts, sizes))
+            expected = b"".join(map(primitives.decompressed, parts, sizes))
         except ValueError:
             errors += 1
             with pytest.raises(ValueError, match=r"."):
-                at_once(lzf.decompressed_many(parts, sizes))
+                at_once(primitives.decompressed_many(parts, sizes))
         else:
-            assert at_once(lzf.decompressed_many(parts, sizes)) == expected
+            assert at_once(primitives.decompressed_many(parts, sizes)) == expected
     assert 20 < errors < 300

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb.value_writer import encoded
+from engine.core.formats.rdb.writer import encoded
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database

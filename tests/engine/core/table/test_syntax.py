@@ -7,7 +7,7 @@ import re
 import pytest
 
 from engine.core import dispatch
-from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, Option
+from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, Option
 from engine.core.table.registry import COMMANDS
 from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
 

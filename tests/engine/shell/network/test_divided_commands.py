@@ -10,7 +10,7 @@ from typing import Any, cast
 import hiredis
 import pytest
 
-from engine.core.commands.data import hashes, keys, many_words, scan
+from engine.core.commands.data import hashes, keys
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import pending_entries
@@ -35,10 +35,10 @@ from tests.harness.replay import new_core, replayed, state
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide commands on a few words, keys or IDs."""
     limits: Limits = [
-        (many_words, {"MANY": 20, "AT_ONCE": 4}),
+        (keys, {"MANY": 20, "AT_ONCE": 4}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (hashes, {"MANY": 20, "_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
-        (scan, {"_NAMES_PER_STEP": 6}),
+        (keys, {"_NAMES_PER_STEP": 6}),
         (many_ids, {"MANY_IDS": 20, "_PARSED": 10}),
         (removal, {"MANY_IDS": 20, "_STEP": 5}),
         (pending_entries, {"MANY_IDS": 20, "_STEP": 5}),

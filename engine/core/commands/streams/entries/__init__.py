@@ -4,6 +4,6 @@ This package may import the streams, the command table, and the helpers of all s
 how groups are read. The effect of a deletion on pending entries is defined by ``engine.core.streams.trimming``.
 """
 
-from engine.core.commands.streams.entries import column_adds, column_ranges, production, ranges, removal, xadd
+from engine.core.commands.streams.entries import columns, ranges, removal, xadd
 
-__all__ = ["column_adds", "column_ranges", "production", "ranges", "removal", "xadd"]
+__all__ = ["columns", "ranges", "removal", "xadd"]

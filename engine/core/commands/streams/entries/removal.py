@@ -10,7 +10,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.protocol.xadd_options import POLICIES, TRIM_OPTIONS, divide
+from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
 from engine.core.streams.trimming import (
     ACKED,
     DELREF,

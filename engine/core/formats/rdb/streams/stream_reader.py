@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from itertools import accumulate, groupby, pairwise
 
-from engine.core.formats.rdb import lzf
+from engine.core.formats.rdb import primitives
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.formats.rdb.streams.forms import (
@@ -147,12 +147,12 @@ def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
     """Return these strings without compression. ``stored`` has results of ``Reader.stored``."""
     packed = [(data, size) for data, size in stored if size > 0]
     if len(packed) < _FEWEST:
-        return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
-    joined = yield from lzf.decompressed_many(*zip(*packed, strict=True))
+        return [data if size < 0 else primitives.decompressed(data, size) for data, size in stored]
+    joined = yield from primitives.decompressed_many(*zip(*packed, strict=True))
     yield False
     cuts = accumulate((size for _, size in packed), initial=0)
     words = (joined[begin:end] for begin, end in pairwise(cuts))
-    return [data if size < 0 else next(words) if size else lzf.decompressed(data, size) for data, size in stored]
+    return [data if size < 0 else next(words) if size else primitives.decompressed(data, size) for data, size in stored]
 
 
 def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from engine.core.clients.replica import AsReplica
+from engine.core.clients.session import AsReplica
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.protocol.replies import CommandError

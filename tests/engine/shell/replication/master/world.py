@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from engine.core.clients.replica import AsReplica
-from engine.core.clients.session import Session
+from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.shell.replication.history import History
