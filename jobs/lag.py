@@ -3,8 +3,9 @@
     spark-submit jobs/lag.py --pattern 'orders:*' --to stream:lags --trigger 30s
 
 Each entry has a group's number of undelivered entries (`lag`, exact or an estimate), the age of the first of these in
-milliseconds (`behind_ms`), the number of delivered and unacknowledged entries (`pending`), and a status: ok, warning,
-stall, stop or rewind. Unknown values are omitted.
+milliseconds (`behind_ms`), the time until the lag is 0 if it goes on to shrink as it does (`catch_up_ms`), the entries
+delivered per second, the number of delivered and unacknowledged entries (`pending`), and a status: ok, warning, stall,
+stop or rewind. Unknown values are omitted.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from pystreams.jobs.job import Trigger, combined, job
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, TargetType
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups.group_history import History
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.status import Status
+from pystreams.streams.groups.group_states import Group, Status
+from pystreams.streams.groups.sampling import Samples
 from pystreams.values import names
 
 
@@ -60,13 +60,13 @@ from pystreams.values import names
 )
 def lag(run: Run, pattern: str, group: str | None, target: Target, maxlen: int) -> None:
     """Report the lag of consumer groups."""
-    history = History()
+    samples = Samples()
     name = None if group is None else names.from_shell(group)
     while True:
         began = time.monotonic()
         with run.connection() as connection:
             streams = inventory.scan(connection, names.from_shell(pattern))
-            found = [fields(*each) for each in history.sample(connection, streams, name)[0]]
+            found = [fields(*each) for each in samples.groups(connection, streams, name)[0]]
             if target.kind == "stream":
                 for page in paged_calls.pages(found):
                     words = [[word for pair in each.items() for word in pair] for each in page]
@@ -92,6 +92,8 @@ def fields(group: Group, status: Status) -> dict[str, str]:
         "least": least,
         "most": most,
         "behind_ms": group.behind_ms,
+        "catch_up_ms": group.catch_up_ms,
+        "delivered_per_second": None if group.rate is None else round(group.rate, 3),
         "pending": group.pending,
         "consumers": group.consumer_count,
         "status": status.value,

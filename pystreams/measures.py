@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pystreams.streams.groups.group_states import Consumer, Group
-from pystreams.streams.groups.status import SEVERITY, Status, judge
+from pystreams.streams.groups.group_states import SEVERITY, Consumer, Group, Status, judge
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport
@@ -315,8 +314,13 @@ GROUP: View[GroupRow] = (
             metric="pystreams_group_oldest_pending_seconds",
             help="Seconds since the first pending entry was last delivered; 0 without pending entries."),
     Measure("rate", lambda row: row.group.stream.rate, RATE),
-    Measure("delivered", lambda row: row.group.rate, RATE, hint="Entries delivered to the group per second",
+    Measure("delivered", lambda row: row.group.rate, RATE, "delivered_per_second",
+            metric="pystreams_group_delivered_per_second", help="Entries delivered to the group per second.",
             optional=True),
+    Measure("catch_up", lambda row: row.group.catch_up_ms, DURATION, "catch_up_seconds", title="CATCH-UP",
+            metric="pystreams_group_catch_up_seconds",
+            help="Seconds until the lag is 0 if it goes on to shrink as it does; missing if it does not shrink.",
+            hint="Time until the lag is 0 if it goes on to shrink as it does; – if it does not shrink"),
     Measure("idle", lambda row: row.group.idle_ms, DURATION, hint="Time since the last call of a consumer",
             optional=True),
     Measure("status", lambda row: row.status, STATUS, metric="pystreams_group_status",
@@ -379,7 +383,8 @@ STREAMS_LISTED = _view(STREAM, "name length bytes rate oldest newest groups remo
 STREAMS_IN_BROWSER = _view(STREAM, "name status length rate lag behind pending groups newest bytes")
 GROUPS_LISTED = _view(GROUP, "stream name position end lag pending consumers")
 GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consumers idle status")
-GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered pending consumers idle")
+GROUPS_WATCHED = _view(GROUP, "stream name position end lag behind delivered catch_up pending consumers idle status")
+GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered catch_up pending consumers idle")
 QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost malformed")
 IN_BROWSER: dict[str, View[Any]] = {
     "streams": STREAMS_IN_BROWSER,
@@ -396,5 +401,6 @@ STREAM_DOCUMENT = _view(STREAM, "length bytes rate first last oldest newest grou
 STREAM_DETAILS = (*STREAM_DOCUMENT, *_view(STREAM, "generated added deleted average_bytes"))
 GROUP_DOCUMENT = _view(GROUP, "position end lag behind pending consumers idle")
 GROUP_JUDGED = (*GROUP_DOCUMENT, *_view(GROUP, "status"))
+GROUP_WATCHED = (*GROUP_JUDGED, *_view(GROUP, "delivered catch_up"))
 GROUP_DETAILS = (*GROUP_JUDGED, *_view(GROUP, "oldest oldest_idle"))
 GROUP_OF_STREAM = _view(GROUP, "lag pending")

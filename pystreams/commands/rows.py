@@ -8,8 +8,7 @@ from typing import Any
 from pystreams import measures
 from pystreams.measures import GroupRow, Row, StreamRow, View
 from pystreams.output.console import Column, Output
-from pystreams.streams.groups.group_states import Consumer
-from pystreams.streams.groups.status import STYLES
+from pystreams.streams.groups.group_states import STYLES, Consumer
 from pystreams.values import names
 
 

@@ -17,9 +17,7 @@ from pystreams.metrics import server_samples, table
 from pystreams.metrics import stream_samples as of_streams
 from pystreams.metrics.table import Sample
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import group_states as groups
-from pystreams.streams.groups.group_history import History
-from pystreams.streams.groups.group_states import Group
+from pystreams.streams.groups.sampling import Samples
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection
@@ -60,7 +58,7 @@ class Collector:
         self._chosen = chosen if chosen is not None else Chosen()
         self._connection: Connection | None = None
         self._names = _Names(self._chosen)
-        self._history = History()
+        self._samples = Samples()
         self._queries = Queries()
         self._scrapes = self._sent_before = 0
         #: The failure of the last scrape.
@@ -152,29 +150,24 @@ class Collector:
             yield from of_streams.of_query(QueryRow(each.report, each.at, now))
         chosen, more = self._names.now(connection)
         shown = group_count = 0
-        room = groups.ConsumerBudget()
-        budget = Budget(_COUNTED)
-
-        def asks(group: Group) -> bool:
-            """Return whether to request the consumers: for their own samples, or for the group's status."""
-            needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
-            return needed and group.consumer_count > 0 and room(group)
-
-        for page in paged_calls.pages(chosen):
-            if time.monotonic() > end or group_count > _GROUPS:
+        forbidden: set[bytes] = set()
+        pages = self._samples.pages(
+            connection, chosen, now, every=self._chosen.consumers, budget=Budget(_COUNTED), forbidden=forbidden
+        )
+        left = len(chosen)
+        for page in pages:
+            shown += len(page.streams)
+            for stream in page.streams:
+                yield from of_streams.of_stream(StreamRow(stream, now), database)
+            for group, status in page.groups:
+                yield from of_streams.of_group(GroupRow(group, status), database, consumers=self._chosen.consumers)
+            group_count += len(page.groups)
+            left -= paged_calls.PAGE
+            if left > 0 and (time.monotonic() > end or group_count > _GROUPS):
                 more = True
                 break
-            forbidden: set[bytes] = set()
-            streams = list(inventory.read_streams(connection, page, memory=False, forbidden=forbidden))
-            more = more or bool(forbidden)
-            shown += len(streams)
-            for stream in streams:
-                yield from of_streams.of_stream(StreamRow(stream, now), database)
-            for group in groups.groups_of(connection, streams, now, consumers=asks, budget=budget):
-                group_count += 1
-                row = GroupRow(group, self._history.judge(group))
-                yield from of_streams.of_group(row, database, consumers=self._chosen.consumers)
-        self._history.sweep(now)
+        self._samples.forget(now)
+        more = more or bool(forbidden)
         yield Sample(table.STREAMS_SHOWN, shown)
         yield Sample(table.STREAMS_MORE, int(more))
 

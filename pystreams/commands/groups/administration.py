@@ -28,8 +28,8 @@ from pystreams.errors import fail
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_history import History
-from pystreams.streams.groups.status import Status, judge
+from pystreams.streams.groups.group_states import Status, judge
+from pystreams.streams.groups.sampling import Samples
 from pystreams.values import names, numbers, times
 from pystreams.values.globs import is_glob
 from streamclient.streams.lag import Budget
@@ -143,7 +143,8 @@ def lag(
     r"""Show the lag of groups: position, end, lag in entries and time, pending entries, idle time, status.
 
     BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer. The last line has the
-    totals of all matching groups, unless --limit without --sort ends the search.
+    totals of all matching groups, unless --limit without --sort ends the search. With --watch, DELIVERED is the number
+    of entries delivered per second, and CATCH-UP the time until the lag is 0 if it goes on to shrink as it does.
 
     \b
     STATUS, as Burrow judges Kafka's groups:
@@ -156,13 +157,13 @@ def lag(
     # A single function, because each sample determines the output, the warnings and the exit status together.
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
-    history = History(round(pause * 1000))
+    taken = Samples(round(pause * 1000))
     for number in itertools.count(1):
         # With a --fail option, a stream that cannot be judged is an error.
         fails = fail_above is not None or behind_ms is not None or fail_status
         forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
         with run.out.progress("groups") as advance:
-            found, more = history.sample(
+            found, more = taken.groups(
                 run.connection,
                 matching(run, pattern),
                 group,
@@ -205,12 +206,14 @@ def _show(run: Run, rows: list[GroupRow], now: int, sort: str | None, limit: int
         rows, more = rows[:limit], more or len(rows) > limit
     if run.out.structured:
         at = {"at": times.iso(now)} if watch else {}
-        groups = [rows_of.group_document(measures.GROUP_JUDGED, row) for row in rows]
+        view = measures.GROUP_WATCHED if watch else measures.GROUP_JUDGED
+        groups = [rows_of.group_document(view, row) for row in rows]
         run.out.document({**at, "groups": groups, "more": more, "totals": totals}, "groups")
         return
     if watch:
         run.out.line(f"{times.iso(now)}")
-    rows_of.table(run.out, measures.GROUPS_LAGGING, rows, empty="No consumer groups.")
+    columns = measures.GROUPS_WATCHED if watch else measures.GROUPS_LAGGING
+    rows_of.table(run.out, columns, rows, empty="No consumer groups.")
     if totals is not None and totals["groups"] > 1:
         statuses = ", ".join(f"{count:,} {word}" for word, count in totals["status"].items() if count)
         lag = numbers.count(totals["lag"], exact=totals["lag_exact"])

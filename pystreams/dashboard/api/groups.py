@@ -7,11 +7,9 @@ from typing import Any
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.streams.groups.status import judge
 
 _SORTS = {each.name: each for each in measures.CONSUMER}
 _CURVES = tuple(each.name for each in measures.GROUP if each.has_history)
@@ -25,12 +23,11 @@ def group(asked: Asked) -> dict[str, Any]:
     first, size = asked.page()
     with asked.access.lend() as connection:
         found = of_groups.need(connection, stream, name, paged_calls.now_ms(connection))
-    sampled = asked.snapshot.groups.get((stream, name))
     consumers = sorted(found.consumers or (), key=lambda each: each.name)
     consumers.sort(key=_SORTS[sort].sorted_by, reverse=falling)
     owner = seeks.owner(found)
     return {
-        **shapes.group(GroupRow(found, judge([found.sample]) if sampled is None else sampled.status)),
+        **shapes.group(asked.snapshot.judged(found)),
         "read": found.read,
         "length": found.stream.length,
         "first": None if found.stream.first is None else str(found.stream.first),

@@ -13,7 +13,7 @@ from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.series import Curve
 from pystreams.dashboard.sampling.snapshot import ATTENTION, SORTS, Snapshot
 from pystreams.measures import GroupRow
-from pystreams.streams.groups.status import Status
+from pystreams.streams.groups.group_states import Status
 
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.

@@ -9,11 +9,12 @@ from typing import Any
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.sampling.snapshot import Name, Snapshot
+from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import QueryRow
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
+from pystreams.streams.groups.sampling import Name
 from pystreams.streams.queries import behind_checkpoint
 from pystreams.values import numbers
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields

@@ -12,10 +12,9 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.errors import fail
-from pystreams.measures import GroupRow, StreamRow
+from pystreams.measures import StreamRow
 from pystreams.streams import entries, inventory, paged_calls, tails
 from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times
 from pystreams.values.conditions import Condition, parse
 from pystreams.values.fields import Entry
@@ -41,11 +40,7 @@ def stream(asked: Asked) -> dict[str, Any]:
         found = inventory.need(connection, name)
         groups = list(of_groups.groups_of(connection, [found], now, details=False))
         shown = of_groups.detailed(connection, sorted(groups, key=lambda each: -(each.lag or 0))[:_MOST_GROUPS])
-    sampled = asked.snapshot.groups
-    rows = [
-        GroupRow(each, sampled[name, each.name].status if (name, each.name) in sampled else judge([each.sample]))
-        for each in shown
-    ]
+    rows = list(map(asked.snapshot.judged, shown))
     row = asked.snapshot.streams.get(name)
     rate = None if row is None else row.stream.rate
     return {

@@ -8,19 +8,17 @@ pipelines.
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Generic, TypeVar
 
 from pystreams import measures
-from pystreams.dashboard.sampling.snapshot import Name, Snapshot
+from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, inventory, paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
+from pystreams.streams.groups.group_states import SEVERITY
+from pystreams.streams.groups.sampling import Name, Rates, Samples
 from pystreams.streams.inventory import Stream
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.reply_maps import info_lines
@@ -28,7 +26,6 @@ from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
 _SAMPLE_EVERY_MS = 10_000  # minimum time between two stored samples of a group; its status is judged from these
-_SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1  # maximum number of stored samples of a group
 _SAMPLES_FOR_GROWTH = 4  # minimum number of stored samples that show whether a lag grows
 _SIZES_PER_SAMPLE = 200  # number of streams whose sizes one sample requests
 _COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
@@ -38,9 +35,6 @@ _OF_STREAM = tuple(each for each in measures.STREAM if each.has_history)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.has_history)
 #: Lines of INFO that are summed over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
-_OVER_MS = 8_000  # period over which rates are averaged
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 def info(connection: Connection) -> dict[str, str]:
@@ -73,12 +67,10 @@ class ServerSamples:
         self._names: list[bytes] = []
         self._letters: list[bytes] = []
         self._number = 0
-        self._added: Rates[bytes] = Rates()
-        self._delivered: Rates[Name] = Rates()
+        self._samples = Samples(_SAMPLE_EVERY_MS, _SAMPLES_FOR_GROWTH)
         self._commands: Rates[str] = Rates()
         self._sizes: dict[bytes, int] = {}
         self._next_size = 0
-        self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
 
     def sample(self, connection: Connection) -> Snapshot:
         """Take a sample, and return it."""
@@ -89,17 +81,16 @@ class ServerSamples:
             self._names = sorted(inventory.scan(connection))
         self._ask_sizes(connection)
         forbidden: set[bytes] = set()
-        read = inventory.read_streams(connection, self._names, memory=False, forbidden=forbidden)
-        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in read]
-        rated = self._with_rates(now, streams)
-        every = of_groups.groups_of(connection, rated, now, details=False, budget=Budget(_COUNTED))
-        groups = self._judged(connection, self._with_delivery(now, list(every)))
-        for removed in self._samples.keys() - groups.keys():
-            del self._samples[removed]
+        streams: list[Stream] = []
+        groups: dict[Name, GroupRow] = {}
+        budget = Budget(_COUNTED)
+        for page in self._samples.pages(connection, self._names, now, every=False, budget=budget, forbidden=forbidden):
+            streams += [replace(each, bytes=self._sizes.get(each.name)) for each in page.streams]
+            groups |= {(group.stream.name, group.name): GroupRow(group, status) for group, status in page.groups}
         if self._number % _LETTERS_EVERY == 0:
             self._letters = list(dead_letters.holders(connection, self._names))
         self._number += 1
-        rows = _rows(now, rated, groups)
+        rows = _rows(now, streams, groups)
         took = time.monotonic() - begin
         facts = info(connection)
         letters = [name for name in self._letters if name in rows]
@@ -113,7 +104,9 @@ class ServerSamples:
     def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
         """Return commands per second: "own" for the dashboard, "others" for all other clients."""
         total = facts.get("total_commands_processed", "")
-        return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
+        counts = {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {})
+        rates = {name: self._commands.add(name, now, count) for name, count in counts.items()}
+        return {name: rate for name, rate in rates.items() if rate is not None}
 
     def _ask_sizes(self, connection: Connection) -> None:
         """Request the sizes of the next page of streams."""
@@ -126,38 +119,6 @@ class ServerSamples:
         for name, reply in zip(page, connection.pipeline(commands) if commands else (), strict=True):
             if isinstance(reply, int):
                 self._sizes[name] = reply
-
-    def _with_rates(self, now: int, streams: Sequence[Stream]) -> list[Stream]:
-        """Return the streams with their recent rates of added entries."""
-        rates = self._added.of(now, {each.name: each.length if each.added is None else each.added for each in streams})
-        return [replace(each, rate=rates.get(each.name)) for each in streams]
-
-    def _with_delivery(self, now: int, groups: Sequence[Group]) -> dict[Name, Group]:
-        """Return the groups by the names of stream and group, with their recent rates of delivered entries."""
-        counts = {(each.stream.name, each.name): each.delivered for each in groups if each.delivered is not None}
-        rates = self._delivered.of(now, counts)
-        return {
-            name: replace(each, rate=rates.get(name)) for each in groups for name in [(each.stream.name, each.name)]
-        }
-
-    def _judged(self, connection: Connection, known: dict[Name, Group]) -> dict[Name, GroupRow]:
-        """Return the groups with their status. Details are requested for groups with unread or pending entries."""
-        busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
-        busy.sort(key=lambda group: group.consumer_count)  # so that only groups with very many consumers are skipped
-        consumers = of_groups.ConsumerBudget()
-        for page in of_groups.affordable(connection, busy):
-            for group in of_groups.detailed(connection, page, consumers):
-                known[group.stream.name, group.name] = group
-        return {name: GroupRow(group, self._status(name, group)) for name, group in known.items()}
-
-    def _status(self, name: Name, group: Group) -> Status:
-        samples = self._samples[name]
-        # With fewer samples, pass only the first one: a lag that has grown for a few seconds is not yet a warning.
-        before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
-        status = judge([*before, group.sample])
-        if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
-            samples.append(group.sample)
-        return status
 
 
 def _rows(now: int, streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
@@ -205,26 +166,3 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     for (name, group), group_row in snapshot.groups.items():
         numbers |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
     return numbers
-
-
-class Rates(Generic[Key]):
-    """Rates averaged over the last samples, to smooth bursts. A counter that decreases has the rate 0."""
-
-    def __init__(self) -> None:
-        self._counted: deque[tuple[int, Mapping[Key, int]]] = deque()
-
-    def of(self, now: int, counts: Mapping[Key, int]) -> dict[Key, float]:
-        """Return each counter's growth per second, except for new counters. `now`: time in milliseconds."""
-        counted = self._counted
-        while len(counted) > 1 and now - counted[1][0] >= _OVER_MS:
-            counted.popleft()
-        if counted and now < counted[-1][0]:
-            counted.clear()  # the server's clock went back, so these times cannot be compared
-        found: dict[Key, float] = {}
-        for key, count in counts.items():
-            for at, then in counted:
-                if key in then and now > at:
-                    found[key] = max(0, count - then[key]) * 1000 / (now - at)
-                    break
-        counted.append((now, counts))
-        return found

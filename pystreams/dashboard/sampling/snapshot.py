@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 
 from pystreams import measures
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams.groups.status import Status
-
-#: Names of a stream and of a group.
-Name = tuple[bytes, bytes]
+from pystreams.streams.groups.group_states import Group, Status
+from pystreams.streams.groups.sampling import Name
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,14 @@ class Snapshot:
         self.sent = sent
         self.totals = replace(_totals(streams, groups), unreadable=unreadable)
         self._lists: dict[tuple[str, ...], list[Any]] = {}
+
+    def judged(self, group: Group) -> GroupRow:
+        """Return a group that was read now, with the status and the rates of this sample if the group is in it."""
+        sampled = self.groups.get((group.stream.name, group.name))
+        if sampled is None:
+            return GroupRow.judged(group)
+        rates = replace(group, rate=sampled.group.rate, catch_up_ms=sampled.group.catch_up_ms)
+        return GroupRow(rates, sampled.status)
 
     def totals_of(self, names: Collection[bytes]) -> Totals:
         """Return the totals over these streams."""

@@ -1,19 +1,30 @@
 """Consumer groups: position, lag in entries and in seconds, pending entries, consumers, status.
 
 Streams are read in pages: first XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the
-first undelivered entry.
+first undelivered entry. The status is judged by changes of position and lag over a period, as Burrow does for Kafka:
+
+    ok        no other status applies: no entry has been pending for too long, and the group advances or keeps up
+    warning   the lag grew at every sample, and no status below applies
+    stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
+    stall     consumers call, but undelivered entries wait and the position has not changed for longer than the limit;
+              or delivered entries have not been acknowledged for longer than the limit; or the position is beyond the
+              stream's end, so that entries are never delivered
+    rewind    the position went back
+
+Warning, rewind, and stall by an unchanged position need several samples. All other statuses need one sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from pystreams.errors import fail
 from pystreams.streams import ids
 from pystreams.streams.groups.pending import idle_of
-from pystreams.streams.groups.status import Sample
 from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages
 from pystreams.values.names import shown
@@ -23,6 +34,80 @@ from streamclient.streams import lag as lags
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
+
+#: The limit: time in milliseconds after which waiting entries, silent consumers and an unchanged position are problems.
+LIMIT_MS = 60_000
+
+
+class Status(StrEnum):
+    """Status of a group, as described above."""
+
+    OK = "ok"
+    WARNING = "warning"
+    STOP = "stop"
+    STALL = "stall"
+    REWIND = "rewind"
+
+
+#: Order from best to worst.
+SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
+
+STYLES = {
+    Status.OK.value: "green",
+    Status.WARNING.value: "yellow",
+    Status.STOP.value: "bold red",
+    Status.STALL.value: "red",
+    Status.REWIND.value: "magenta",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample of a group. `at`: milliseconds since 1970.
+
+    `lag`: number of undelivered entries. `behind_ms`: age of the first undelivered entry. `pending`: number of
+    unacknowledged entries; `oldest_idle_ms`: idle time of the first unacknowledged entry. `idle_ms`: time since the
+    last call of any consumer; None without consumers. `is_stranded`: the position is beyond the end of a stream with
+    undelivered entries. `delivered`: see `Group`. All numbers and durations may be unknown (None).
+    """
+
+    at: int
+    position: StreamId
+    lag: int | None
+    behind_ms: int | None
+    pending: int
+    oldest_idle_ms: int | None
+    idle_ms: int | None
+    is_stranded: bool = False
+    delivered: int | None = None
+
+
+def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
+    """Return the status of a group from one or more samples. The last sample is the current one."""
+    now = samples[-1]
+    if any(later.position < earlier.position for earlier, later in pairwise(samples)):
+        return Status.REWIND
+    behind = now.lag is None or now.lag > 0
+    if not behind and not now.pending:
+        return Status.OK
+    silent = now.idle_ms is None or now.idle_ms > limit_ms
+    waiting = behind and (now.behind_ms is None or now.behind_ms > limit_ms)
+    unacknowledged = now.pending > 0 and (now.oldest_idle_ms or 0) > limit_ms
+    if silent and (now.is_stranded or waiting or unacknowledged):
+        return Status.STOP
+    if unacknowledged or now.is_stranded:
+        return Status.STALL
+    if waiting and now.at - samples[0].at >= limit_ms and now.position == samples[0].position:
+        return Status.STALL
+    if behind and len(samples) > 2 and _grows([sample.lag for sample in samples]):
+        return Status.WARNING
+    return Status.OK
+
+
+def _grows(lags: Sequence[int | None]) -> bool:
+    """Return whether each lag is larger than the previous lag."""
+    known = [lag for lag in lags if lag is not None]
+    return len(known) == len(lags) and all(a < b for a, b in pairwise(known))
 
 
 @dataclass(frozen=True)
@@ -46,8 +131,9 @@ class Group:
     `lag`: number of undelivered entries; None if unknown. If it is not `exact`, it is an estimate between `least` and
     `most`. `behind_ms`: age of the first undelivered entry; 0 if all entries are delivered. `oldest`: ID of the first
     pending entry. `oldest_idle_ms`: time since that entry's last delivery; None if the entry was given back.
-    `consumers`: None if they were not requested. `rate`: entries delivered to the group per second; None if it was not
-    measured.
+    `consumers`: None if they were not requested. `rate`: entries delivered to the group per second; `catch_up_ms`: time
+    until the lag is 0 if it goes on to shrink as it does, None if it does not shrink. Both are None unless several
+    samples were taken (`pystreams.streams.groups.sampling`).
     """
 
     stream: Stream
@@ -64,6 +150,7 @@ class Group:
     oldest_idle_ms: int | None = None
     consumers: tuple[Consumer, ...] | None = None
     rate: float | None = None
+    catch_up_ms: int | None = None
     least: int | None = None
     most: int | None = None
 
@@ -122,30 +209,12 @@ class Group:
             self.oldest_idle_ms,
             idle_ms,
             self.is_stranded,
+            self.delivered,
         )
 
 
 def _always(_: Group) -> bool:
     return True
-
-
-class ConsumerBudget:
-    """Selects the groups whose consumers are requested, up to a total number of consumers.
-
-    XINFO CONSUMERS has no pages, so groups with very many consumers are skipped.
-    """
-
-    MOST_OF_A_GROUP = 10_000  # maximum number of consumers of one group
-    MOST = 100_000  # maximum number of consumers in total
-
-    def __init__(self) -> None:
-        self._left = self.MOST
-
-    def __call__(self, group: Group) -> bool:
-        if group.consumer_count > min(self._left, self.MOST_OF_A_GROUP):
-            return False
-        self._left -= group.consumer_count
-        return True
 
 
 def groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,16 @@ def test_the_exit_status_shows_failed_conditions(
 ) -> None:
     """`groups lag` exits with 3, and stops watching, when one of the `--fail-...` conditions is met."""
     assert cli_of.result("groups", "lag", *words).exit_code == status
+
+
+def test_progress_is_shown_while_watching(cli_of: Cli, stream: redis.Redis) -> None:
+    """With --watch, groups have the rate of delivery, which the first sample cannot have, and the time to catch up."""
+    words = ("groups", "lag", "--watch", "--interval", "0", "--samples", "2")
+    first, second = (json.loads(line)["groups"][0] for line in cli_of(*words, "-o", "json").splitlines())
+    assert (first["delivered_per_second"], first["catch_up_seconds"]) == (None, None)
+    assert second["catch_up_seconds"] is None
+    assert "CATCH-UP" in cli_of(*words)
+    assert "delivered_per_second" not in _only(cli_of.json("groups", "lag"))
 
 
 def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis) -> None:

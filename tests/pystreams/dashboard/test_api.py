@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups import sampling
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 
@@ -176,7 +176,7 @@ def test_a_sample_reads_a_limited_number_of_consumers(client: redis.Redis, start
         for number in range(count):
             client.xgroup_createconsumer("s", group, f"c{number}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of_groups.ConsumerBudget, "MOST", 31)
+        patch.setattr(sampling.ConsumerBudget, "MOST", 31)
         dashboard = started()
         dashboard.log_in()
         rows = {each["name"]["text"]: each for each in dashboard.get("groups")["rows"]}

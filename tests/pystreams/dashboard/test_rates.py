@@ -9,8 +9,9 @@ import redis
 
 from pystreams.connect.target import Wanted, connect
 from pystreams.dashboard.sampling.sampler import pause_after
-from pystreams.dashboard.sampling.server_sample import Rates, ServerSamples
+from pystreams.dashboard.sampling.server_sample import ServerSamples
 from pystreams.metrics.collector import Collector
+from pystreams.streams.groups.sampling import Rates
 from streamclient.connection import Connection
 from tests import servers
 from tests.pystreams.dashboard.conftest import Started
@@ -22,11 +23,8 @@ def test_a_rate_is_over_the_last_seconds() -> None:
     restarts them.
     """
     rates: Rates[str] = Rates()
-    assert rates.of(1_000, {"a": 10}) == {}
-    assert rates.of(2_000, {"a": 30, "b": 5}) == {"a": 20.0}
-    assert rates.of(3_000, {"a": 30, "b": 1}) == {"a": 10.0, "b": 0.0}
-    assert rates.of(12_000, {"a": 30}) == {"a": 0.0}
-    assert rates.of(500, {"a": 99}) == {}
+    seen = [(1_000, 10), (2_000, 30), (3_000, 30), (12_000, 30), (13_000, 1), (500, 99), (1_500, 109)]
+    assert [rates.add("a", at, count) for at, count in seen] == [None, 20.0, 10.0, 0.0, 0.0, None, 10.0]
 
 
 def test_groups_have_a_rate_of_delivery(client: redis.Redis, instance: servers.Running) -> None:
@@ -43,6 +41,7 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, instance: servers.R
     groups = wait_for(lambda: (s := samples.sample(connection)).at > first.at and s, "a later sample").groups
     assert groups[b"s", b"idle"].group.rate == 0
     assert (groups[b"s", b"busy"].group.rate or 0) > 0
+    assert [(groups[b"s", each].group.catch_up_ms or 0) > 0 for each in (b"busy", b"idle")] == [True, False]
     assert groups[b"s", b"busy"].group.stream.rate == 0
     connection.close()
 

@@ -59,6 +59,10 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
     assert (value(found, "pystreams_group_lag_seconds", **group) or 0) > 1e9
     assert value(found, "redis_stream_group_consumer_messages_pending", **group, consumer="c") == 1
     assert value(found, "redis_stream_group_consumer_idle_seconds", **group, consumer="c") is not None
+    client.xreadgroup("g", "c", {"s": ">"}, count=1)
+    later = _now(collector)
+    assert (value(later, "pystreams_group_delivered_per_second", **group) or 0) > 0
+    assert (value(later, "pystreams_group_catch_up_seconds", **group) or 0) > 0
     done = {**stream, "group": "done"}
     assert value(found, "pystreams_group_lag_seconds", **done) == 0
     assert value(found, "pystreams_group_status", **done) == 0

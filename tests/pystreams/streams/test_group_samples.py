@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from pystreams.streams import inventory
-from pystreams.streams.groups.group_history import History
-from pystreams.streams.groups.status import Status
+from pystreams.streams.groups.group_states import Status
+from pystreams.streams.groups.sampling import Samples
 from spark_streams.config import options
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -28,10 +28,10 @@ def connection(instance: servers.Running, client: redis.Redis) -> Iterator[Conne
 
 def test_a_recreated_group_has_no_history(connection: Connection, client: redis.Redis) -> None:
     """The history of a deleted group is dropped, so a group created again is not reported as moved back."""
-    history = History()
+    history = Samples()
 
     def sample(name: bytes | None = None) -> dict[tuple[str, str], Status]:
-        found, _ = history.sample(connection, inventory.scan(connection, b"s*"), name)
+        found, _ = history.groups(connection, inventory.scan(connection, b"s*"), name)
         return {(group.stream.name.decode(), group.name.decode()): status for group, status in found}
 
     for stream in ("s", "s2"):
@@ -50,13 +50,39 @@ def test_a_recreated_group_has_no_history(connection: Connection, client: redis.
     assert sample(b"g") == {("s", "g"): Status.REWIND}
 
 
+def test_progress_is_measured_between_samples(connection: Connection, client: redis.Redis) -> None:
+    """Later samples have the rate of delivery, and the time to catch up if the lag shrinks."""
+    samples = Samples()
+
+    def progress(now: int) -> tuple[float | None, float | None, int | None]:
+        (page,) = samples.pages(connection, [b"s"], now)
+        ((group, _),) = page.groups
+        return group.stream.rate, group.rate, group.catch_up_ms
+
+    def add(count: int) -> None:
+        for _ in range(count):
+            client.xadd("s", {"n": 1})
+
+    add(100)
+    client.xgroup_create("s", "g", "0")
+    assert progress(1_000) == (None, None, None)
+    client.xreadgroup("g", "c", {"s": ">"}, count=60)
+    add(20)
+    assert progress(11_000) == (2.0, 6.0, 15_000)
+    add(60)
+    client.xreadgroup("g", "c", {"s": ">"}, count=50)
+    assert progress(21_000) == (6.0, 5.0, None)
+    client.xreadgroup("g", "c", {"s": ">"})
+    assert progress(31_000) == (0.0, 7.0, 0)
+
+
 def test_a_limited_sample_says_that_there_are_more_groups(connection: Connection, client: redis.Redis) -> None:
     client.xadd("s", {"n": 1})
     for name in "abc":
         client.xgroup_create("s", name, "0")
-    history = History()
-    assert [group.name for group, _ in history.sample(connection, [b"s"], limit=2)[0]] == [b"a", b"b"]
-    assert (history.sample(connection, [b"s"], limit=2)[1], history.sample(connection, [b"s"], limit=3)[1]) == (
+    history = Samples()
+    assert [group.name for group, _ in history.groups(connection, [b"s"], limit=2)[0]] == [b"a", b"b"]
+    assert (history.groups(connection, [b"s"], limit=2)[1], history.groups(connection, [b"s"], limit=3)[1]) == (
         True,
         False,
     )

@@ -9,8 +9,7 @@ import redis
 
 from pystreams.connect.target import Wanted, connect
 from pystreams.streams.groups import group_states as groups
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.status import Status, judge
+from pystreams.streams.groups.group_states import Group, Status, judge
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 from tests import servers

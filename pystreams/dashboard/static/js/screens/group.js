@@ -5,7 +5,7 @@ import { change } from "../changes.js";
 import { Chart } from "../charts.js";
 import { columns } from "../columns.js";
 import { h, replace } from "../dom.js";
-import { count, momentOfId, percent, position, seconds, short, things } from "../format.js";
+import { count, momentOfId, percent, position, rate, seconds, short, things } from "../format.js";
 import { button, field, nothing, panel, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -15,7 +15,7 @@ const PRESETS = [["start", "Start"], ["1h", "An hour ago"], ["15m", "15 minutes 
 export async function group({ keys: [stream, name], again }) {
   let found = null;
   const given = { stream, group: name };
-  const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
+  const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["delivered", "Delivered"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
   const lags = new Chart("Lag and pending", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
   const behind = new Chart("Time behind", [{ name: "behind", label: "behind", show: seconds }]);
   const meter = h("div", { class: "meter", role: "img" });
@@ -32,6 +32,7 @@ export async function group({ keys: [stream, name], again }) {
     tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `last call ${seconds(found.idle_seconds)} ago`);
     tiles.set("lag", count(found.lag, found.lag_exact), found.lag_exact ? "entries to be delivered" : "an estimate");
     tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "everything is delivered");
+    tiles.set("delivered", rate(found.delivered_per_second), progress(found));
     tiles.set("pending", count(found.pending), found.oldest_pending ? `first one idle ${seconds(found.oldest_pending_idle_seconds)}` : "everything is acknowledged");
     tiles.set("consumers", count(found.consumers));
     tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position) || (found.position === "0-0" ? "before the first entry" : ""));
@@ -56,6 +57,11 @@ export async function group({ keys: [stream, name], again }) {
     tiles.element, panel("Progress through the stream", h("div", { class: "body" }, meter, way, note)),
     h("div", { class: "columns" }, lags.element, behind.element), panel("Consumers", table.element, pager.element), state.changes ? seek(given, refresh) : null);
   return { title: found.name.text, element, refresh, leave: () => { lags.leave(); behind.leave(); } };
+}
+
+function progress(found) {
+  if (!found.lag || found.delivered_per_second === null) return "";
+  return found.catch_up_seconds === null ? "the lag does not shrink" : `catches up in ${seconds(found.catch_up_seconds)}`;
 }
 
 function consumerColumns(given, again) {
