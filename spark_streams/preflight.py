@@ -50,7 +50,7 @@ def install(*, connect: bool) -> None:
         for method in methods:
             original = getattr(kind, method)
             if not hasattr(original, "checks_pystreams"):
-                ways = (_of_connect, _do_nothing) if connect else (_of_spark, _activate)
+                ways = (_of_connect, lambda _: {}) if connect else (_of_spark, _activate)
                 setattr(kind, method, _checked(original, check, *ways))
 
 
@@ -58,7 +58,7 @@ def _checked(
     original: Callable[..., Any],
     check: Callable[[Mapping[str, str]], None],
     builder_of: Callable[[Any], tuple[str | None, dict[str, str]]],
-    activate: Callable[[Any], None],
+    prepare: Callable[[Any], dict[str, str]],
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def called(builder: Any, *words: Any, **named: Any) -> Any:
@@ -73,8 +73,7 @@ def _checked(
             options = {name: value for name, value in given.items() if name.lower() not in folded}
             options |= {name: _text(value) for name, value in further.items()}
             check(options)
-            named |= parsing.of_environment(options)
-            activate(builder)
+            named |= parsing.of_environment(options) | prepare(builder)
         return original(builder, *words, **named)
 
     called.checks_pystreams = True  # type: ignore[attr-defined]
@@ -100,15 +99,16 @@ def _of_spark(builder: Any) -> tuple[str | None, dict[str, str]]:
     return source, dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(given.originalMap()))
 
 
-def _activate(builder: Any) -> None:
-    """Make the builder's session the active one of this thread, if the thread has none."""
+def _activate(builder: Any) -> dict[str, str]:
+    """Make the builder's session the active one of this thread, if the thread has none. Return the options of a read
+    that depend on the session. With Spark Connect, which has no RDDs and passes the session, neither is needed.
+    """
     session = builder._spark
     if session._jvm.SparkSession.getActiveSession().isEmpty():
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
-
-
-def _do_nothing(builder: Any) -> None:
-    """Spark Connect passes the session with each request."""
+    if not hasattr(builder, "_jreader"):
+        return {}
+    return {parsing.SESSION_ZONE: session.conf.get("spark.sql.session.timeZone")}
 
 
 def _field(made: Any, name: str) -> Any:

@@ -30,7 +30,7 @@ except ImportError as missing:
     raise explained(missing) from None
 
 from spark_streams import worker
-from spark_streams.config import options, permissions, time_zones
+from spark_streams.config import options, permissions
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.headline import headed
@@ -176,7 +176,7 @@ def _read_schema(schema: StructType, given: ReadOptions) -> ReadSchema:
         from spark_streams.formats import resolution
 
         reader = resolution.reader(given)
-    return ReadSchema.of(schema, given, time_zones.of_machine(), reader)
+    return ReadSchema.of(schema, given, reader)
 
 
 def _address(given: ReadOptions) -> Address:

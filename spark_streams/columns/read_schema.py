@@ -82,7 +82,7 @@ class ReadSchema:
     """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
     `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. If it is None, the
-    session's zone applies (`in_session`). If the session has no zone, the driver's zone applies (`home`). `epochs`: see
+    session's zone applies (`in_session`). `home`: the session's zone when the read was defined. `epochs`: see
     `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
     (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
     """
@@ -94,7 +94,7 @@ class ReadSchema:
     is_debezium: bool = False
     null_value: bytes | None = None
     zone: str | None = None
-    home: str = time_zones.UTC
+    home: str | None = None
     epochs: int | None = None
     requires_fields: bool = False
     reader: ValueReader | None = None
@@ -104,7 +104,6 @@ class ReadSchema:
         cls,
         schema: spark.StructType,
         options: ReadOptions | None = None,
-        home: str = time_zones.UTC,
         reader: ValueReader | None = None,
     ) -> ReadSchema:
         """Return the schema. Raises RESERVED_COLUMN or UNSUPPORTED_TYPE if a column cannot be read."""
@@ -126,13 +125,14 @@ class ReadSchema:
         requires = options.requires_fields
         debezium = options.value_format == "debezium"
         row_field = options.row_field
+        home = options.session_zone
         return cls(
             arrow, options.mode, corrupt, row_field, debezium, null_value, options.zone, home, epochs, requires, reader
         )
 
     def in_session(self) -> ReadSchema:
-        """Return the schema with the zone of this task's session, unless an option sets the zone."""
-        return self if self.zone is not None else replace(self, zone=zones.of_session() or self.home)
+        """Return the schema with the zone of the session that runs this task, unless an option sets the zone."""
+        return self if self.zone is not None else replace(self, zone=zones.of_session(self.home))
 
     @property
     def counts_deliveries(self) -> bool:
@@ -238,7 +238,7 @@ class ReadSchema:
         return name in RESERVED or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
-        return zones.type_in(kind, self.zone or self.home)
+        return zones.type_in(kind, self.zone or time_zones.UTC)
 
     def _column(self, field: Any, page: Page, stream: Origin, deliveries: Any, rows: dict[str, Converted]) -> Converted:
         """Return a column, and a boolean array that flags values that do not fit its type; None if all values fit."""

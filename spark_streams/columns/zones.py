@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +16,24 @@ from streamclient.config.option import parsed
 _SETTING = "spark.sql.session.timeZone"
 
 
-def of_session() -> str | None:
-    """Return the zone of this task's session; None outside of tasks, or if the session has no zone."""
+def of_session(home: str | None) -> str | None:
+    """Return the zone of the session that runs this task; None if it is unknown.
+
+    Spark resolves the zone (session, `-Duser.timezone`, machine) and passes it with the settings of pyspark's worker.
+    They are in a local variable of the functions that unpickle a task, so this is called while a reader is unpickled.
+    Outside of SQL executions (`df.rdd`) they are Spark's defaults. Then `home`, if it is known, is the session's zone.
+    """
     context = TaskContext.get()
-    name = context.getLocalProperty(_SETTING) if context is not None else None
-    return parsed(_SETTING, time_zones.parse, name) if name else None
+    if home and (context is None or context.getLocalProperty("spark.sql.execution.id") is None):
+        return parsed(_SETTING, time_zones.parse, home)
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        settings = frame.f_locals.get("runner_conf")
+        if settings is not None:  # a dict in Spark 4.0
+            name = settings.timezone if hasattr(settings, "timezone") else settings.get(_SETTING)
+            return parsed(_SETTING, time_zones.parse, name) if name else None
+        frame = frame.f_back
+    return None
 
 
 def type_in(kind: Any, zone: str) -> Any:

@@ -49,6 +49,10 @@ _OF_SPARK = frozenset(
 )
 
 
+#: Zone of the session that called `load`. `preflight` adds it, since tasks outside of SQL executions do not get it.
+SESSION_ZONE = "sessionTimeZone"
+
+
 class _Scope:
     """The options of reads, writes or connections, by name, and the dataclasses that hold their values."""
 
@@ -112,8 +116,10 @@ def check_read(given: Mapping[str, str], *, streaming: bool | None = None) -> No
 
 
 def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOptions, ReadOptions]:
-    connect, read = _READ.parse(given, streaming=streaming)
-    options = ReadOptions(**read)
+    zone = next((text for name, text in given.items() if name.lower() == SESSION_ZONE.lower()), None)
+    named = {name: text for name, text in given.items() if name.lower() != SESSION_ZONE.lower()}
+    connect, read = _READ.parse(named, streaming=streaming)
+    options = ReadOptions(**read, session_zone=zone)
     if streaming is False and options.group is not None and "group" not in options.starting_kinds:
         refuse(options, "group", "a batch read uses it only with startingOffsets=group: remove it")
     return ConnectOptions(**connect), options

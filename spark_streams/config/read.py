@@ -289,7 +289,9 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, SchemaOptions, CommonOptions):
-    """Options of a reader. Times are in milliseconds."""
+    """Options of a reader. Times are in milliseconds. `session_zone`: see `options.SESSION_ZONE`."""
+
+    session_zone: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

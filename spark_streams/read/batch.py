@@ -1,18 +1,12 @@
-"""Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries.
-
-Every task calls `read` on a copy of the reader. The copy has only the schema, because the partition has all other facts
-that a task needs.
-"""
+"""Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_streams import worker
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
@@ -20,6 +14,7 @@ from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
+from spark_streams.read.query.partition import TaskReader
 from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
 from spark_streams.read.ranges.replica_reads import Preference
 from spark_streams.read.ranges.task import RangePartition, known_of
@@ -33,7 +28,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 
 
-class BatchReader(worker.TaskCopy, DataSourceReader):
+class BatchReader(TaskReader, DataSourceReader):
     """Reads each stream from its start to its end position.
 
     Raises STREAM_MISSING if a stream is missing and the options do not allow this. Raises NOTHING_FROM_GROUP if the
@@ -41,14 +36,11 @@ class BatchReader(worker.TaskCopy, DataSourceReader):
     """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
+        super().__init__(schema)
         self._options = options
-        self._schema = schema
         self._address = address
         self._only: set[str] | None = None
         self._after, self._upto = ZERO, LAST
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_schema": self._schema}
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
         """Restrict the read to the streams `only` (any stream if it is None) and to IDs in (after, upto]. Several calls
@@ -106,10 +98,3 @@ class BatchReader(worker.TaskCopy, DataSourceReader):
                 fail("NOTHING_FROM_GROUP", stream=stream, group=self._options.group)
             return state.group.last_delivered_id
         return ZERO if position.kind == "earliest" else last_id_of(state)
-
-    @headed
-    def read(self, partition_: InputPartition) -> Iterator[Any]:
-        """Yield a partition's rows as record batches. Called in the worker."""
-        # Spark passes a placeholder partition when none were planned.
-        if isinstance(partition_, RangePartition):
-            yield from partition_.batches(self._schema)

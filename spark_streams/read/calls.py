@@ -18,27 +18,25 @@ Spark's behaviour, and its consequences:
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
-The reader object lives in a planner process while the query runs. Every task calls `read` on a copy of it. The copy
-has only the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a
-task needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
-releases).
+The reader object lives in a planner process while the query runs. Every task calls `read` on a copy of it
+(`TaskReader`), whose cost does not grow with the number of streams. The request for the next batch is handled in
+`stream` (Spark 4.2 and later) and `legacy_stream` (earlier releases).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from spark_streams import worker
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.query.partition import QueryPartition
+from spark_streams.read.query.partition import TaskReader
 from streamclient import pool
 from streamclient.config.address import Address
 
@@ -49,14 +47,14 @@ if TYPE_CHECKING:
 _CACHED_OFFSETS = 3  # number of cached parsed offsets: the start and end of a batch, and the end of the streams
 
 
-class StreamCalls(worker.TaskCopy, DataSourceStreamReader):
+class StreamCalls(TaskReader, DataSourceStreamReader):
     """Base class of the readers for each Spark release. It owns the source and the last offsets."""
 
     _available_now = False  # whether the trigger is AvailableNow
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
+        super().__init__(schema)
         self._options = options
-        self._schema = schema
         self._address = address
         self._source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
@@ -64,9 +62,6 @@ class StreamCalls(worker.TaskCopy, DataSourceStreamReader):
         self._planned_from: dict[str, Any] | None = None  # start of the last planned batch
         self._durable: bool | None = None  # whether a restart begins at `_planned_from` or later; None: unknown
         self._first_end: dict[str, Any] | None = None  # end of the first batch of this run
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_schema": self._schema}
 
     def _make(self) -> SharedSource | RangeSource:
         if self._options.shared:
@@ -127,13 +122,6 @@ class StreamCalls(worker.TaskCopy, DataSourceStreamReader):
         if self._first_end is None:
             self._first_end = end
         return [replace(part, checks_fields=True) for part in planned] if end == self._first_end else planned
-
-    @headed
-    def read(self, partition_: InputPartition) -> Iterator[Any]:
-        """Yield a partition's rows as record batches. Called in the worker."""
-        # Spark passes a placeholder partition when none were planned.
-        if isinstance(partition_, QueryPartition):
-            yield from partition_.batches(self._schema)
 
     @headed
     def commit(self, end: dict[str, Any]) -> None:

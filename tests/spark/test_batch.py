@@ -235,7 +235,8 @@ def test_invalid_reads_are_refused_with_a_headline(bench: Bench) -> None:
 @pytest.mark.parametrize("bench", ["engine"], indirect=True)
 def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a program has registered the format, `load()` and `start()` raise the error for invalid options, with and
-    without a schema. They and `save()` use the server that the program's environment names.
+    without a schema. They and `save()` use the server that the program's environment names, and `load()` the
+    session's time zone.
     """
     for kind, method in (
         (DataFrameReader, "load"),
@@ -263,6 +264,13 @@ def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.M
     rows = bench.spark.read.format("pystreams").schema("n int").load("t")
     rows.write.format("pystreams").mode("append").save("u")
     assert bench.numbers("u") == [0]
+    bench.client.xadd("v", {"at": "2013-07-04 12:30:00"})
+    bench.spark.conf.set("spark.sql.session.timeZone", "JST")
+    try:
+        times = bench.spark.read.format("pystreams").schema("at timestamp").load("v").select(f.unix_timestamp("at"))
+        assert [row[0] for row in times.rdd.collect()] == [1372941000 - 9 * 3600]  # not an SQL execution
+    finally:
+        bench.spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 @pytest.mark.parametrize("bench", [pytest.param("redis", marks=pytest.mark.redis)], indirect=True)

@@ -13,8 +13,10 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from pyspark.sql.types import StructType
 
 from spark_streams import worker
+from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.calls import StreamCalls
 from spark_streams.source import PystreamsDataSource
@@ -64,7 +66,7 @@ def test_a_task_acknowledges_its_command(kind: type) -> None:
         return link.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
 
     made = kind.__new__(kind)
-    made.__dict__.update(_schema=None, _sink=None)
+    made.__dict__.update(_schema=ReadSchema.of(StructType()), _sink=None)
     copy = pickle.dumps(made)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-import zoneinfo
 from typing import Any
 
 import pyarrow as pa
@@ -101,8 +100,6 @@ _MOMENT = re.compile(
 _COMPACT_MOMENT = re.compile(
     r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:\.([0-9]{1,9}))?)?" + _ZONE + ")?"
 )
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
-_LONGEST_OFFSET = 18 * 3600 * calendar.SECOND  # longest offset from UTC, as in Java
 _NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
 #: Units of epochs as (limit, factor): a number below the limit is multiplied by the factor to get microseconds. Numbers
@@ -128,16 +125,7 @@ def _moment(text: str, default: datetime.tzinfo, epochs: int | None) -> int | No
     local, zone = parts
     if zone is None:
         return calendar.checked(calendar.to_utc(local, default))
-    if zone == "Z":
-        return calendar.checked(local)
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return calendar.checked(calendar.to_utc(local, zoneinfo.ZoneInfo(zone)))
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
-    offset = (hours * 3600 + minutes * 60 + seconds) * calendar.SECOND
-    if minutes > 59 or seconds > 59 or offset > _LONGEST_OFFSET:
-        return None
-    return calendar.checked(local + offset if found[1] == "-" else local - offset)
+    return calendar.checked(calendar.to_utc(local, time_zones.info(time_zones.parse(zone))))
 
 
 def _is_epoch(text: str, epochs: int | None) -> bool:
@@ -268,6 +256,10 @@ def _zoned_text(micros: Any, zone: str) -> Any:
 
 def _local(micros: Any, zone: str) -> tuple[Any, Any]:
     """Return the local times in a zone, and their offsets from UTC in microseconds."""
+    fixed = time_zones.info(zone)
+    if isinstance(fixed, datetime.timezone):  # Arrow knows no offsets with seconds
+        offset = pa.scalar(calendar.offset_at(0, fixed), pa.int64())
+        return pc.add(micros, offset), pc.if_else(pc.is_valid(micros), offset, None)
     local = pc.cast(pc.local_timestamp(pc.cast(micros, pa.timestamp("us", zone))), pa.int64())
     return local, pc.subtract(local, micros)
 

@@ -54,7 +54,6 @@ class RangePartition(QueryPartition):
         Raises STREAM_LOST and ENTRIES_LOST, and the errors of `ReadSchema.batch` and `FieldCheck`.
         """
         drivers.check_reach(self.address)
-        schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         counts: Counter[str] = Counter()
         progress = {part: Read() for part in self.ranges}

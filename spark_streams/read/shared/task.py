@@ -66,7 +66,6 @@ class SharedPartition(QueryPartition):
 
         Raises GROUP_LOST and ENTRIES_LOST, and the errors of `ReadSchema.batch` and `FieldCheck`.
         """
-        schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         counts: Counter[str] = Counter()
         drivers.check_reach(self.address)
