@@ -16,7 +16,7 @@ A divided command starts only if none of its keys is held, and waits for nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from engine.core.clients.session import Queued, Session
 from engine.core.keyspace.changes import Changes
@@ -43,9 +43,9 @@ class DividedCommands:
         """Hold the keys of a command. None of them may be held in a way that the command must wait for."""
         command = called_by(steps.argv)
         if command is not None:
-            steps.keys, changed = _uses((command, steps.argv))
-            # Usually all keys are changed. The difference of a million keys takes long.
-            steps.shared = set() if changed is steps.keys else set(steps.keys - changed)
+            keys, changed = _uses((command, steps.argv))
+            steps.keys = frozenset(keys)
+            steps.closed = steps.keys if changed is keys else frozenset(changed)
         if steps.keys:
             self.running.append(steps)
 
@@ -61,7 +61,7 @@ class DividedCommands:
     @property
     def is_partial(self) -> bool:
         """Whether the data contains a part of a command."""
-        return any(steps.is_started and len(steps.shared) < len(steps.keys) for steps in self.running)
+        return any(steps.is_started and steps.closed for steps in self.running)
 
     def postpones_image(self, again: Callable[[], None]) -> bool:
         """Return whether an image must wait, because the data contains a part of a command. If so, call ``again`` as
@@ -116,12 +116,13 @@ class DividedCommands:
         """
         keys, changed = _uses(call)
         holders: list[Steps] = []
+        # No intersection is built: 40 clients may wait with 100,000 keys each. Usually the first key decides.
         for steps in self.running:
-            common = keys & steps.keys
-            if common and not (common <= steps.shared and common.isdisjoint(changed)):
+            reads = steps.closed is not steps.keys
+            if not steps.closed.isdisjoint(keys) or (reads and not steps.keys.isdisjoint(changed)):
                 holders.append(steps)
-                if closes:
-                    steps.shared -= changed
+                if closes and reads:
+                    steps.closed |= steps.keys.intersection(changed)
         return holders
 
 
@@ -136,15 +137,15 @@ def _calls(session: Session, argv: list[bytes]) -> Iterator[Queued]:
         yield from session.multi
 
 
-def _uses(call: Queued) -> tuple[frozenset[bytes], frozenset[bytes]]:
+def _uses(call: Queued) -> tuple[Sequence[bytes], Sequence[bytes]]:
     """Return the keys that a call names, and those whose values it may change."""
     command, words = call
     if isinstance(words, XaddRun):
-        keys = frozenset(words.distinct_keys())
+        keys = list(words.distinct_keys())
         return keys, keys
     if len(command.uses) == 1:
-        keys = frozenset(command.keys.of(words))
+        keys = command.keys.of(words)
         # The flag, because XREADGROUP changes a stream's groups, although it is declared to only read the key.
-        return keys, keys if command.writes or command.uses[0].writes else frozenset()
+        return keys, keys if command.writes or command.uses[0].writes else ()
     touched = command.touched(words)
-    return frozenset(key for key, _ in touched), frozenset(key for key, use in touched if use.writes)
+    return [key for key, _ in touched], [key for key, use in touched if use.writes]

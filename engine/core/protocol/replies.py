@@ -155,7 +155,7 @@ class Steps:
     when the step ends. ``engine.core.environment.divided_commands`` keeps other clients away from the keys.
     """
 
-    __slots__ = ("argv", "is_over", "is_started", "keys", "now_us", "reply", "session", "shared", "spent_ns", "work")
+    __slots__ = ("argv", "closed", "is_over", "is_started", "keys", "now_us", "reply", "session", "spent_ns", "work")
 
     def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
         self.argv = argv
@@ -167,8 +167,8 @@ class Steps:
         self.now_us = 0
         #: The held keys.
         self.keys: frozenset[bytes] = frozenset()
-        #: The held keys that are only held against changes.
-        self.shared: set[bytes] = set()
+        #: The keys that are held against all use; the others are held against changes.
+        self.closed: frozenset[bytes] = frozenset()
         #: Whether a step has run.
         self.is_started = False
         #: Whether all steps have run, so that ``reply`` is set.
