@@ -6,6 +6,7 @@ arguments, too, in milliseconds since the epoch.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
@@ -216,9 +217,11 @@ class Group:
         self.nacked.pop(entry_id, None)
         self.nacked[entry_id] = None
 
-    def references(self, entry_id: int) -> bool:
-        """Return whether the group has not yet read, or not yet acknowledged, the entry."""
-        return self.last_id < entry_id or entry_id in self.pending
+    def unneeded(self, entry_ids: list[int]) -> list[int]:
+        """Return those of these IDs, which are ascending, that the group has read and acknowledged."""
+        if entry_ids and entry_ids[-1] > self.last_id:
+            entry_ids = entry_ids[: bisect_right(entry_ids, self.last_id)]
+        return self.pending.missing(entry_ids)
 
     def records(self, low: int = 0, high: int = MAX_ID, consumer: Consumer | None = None) -> list[Record]:
         """Return all pending records of a range (with ``consumer``: only its records), in ID order."""

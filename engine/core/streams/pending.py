@@ -36,13 +36,15 @@ Record = tuple[Block, int]
 class PendingList:
     """All pending records of a group, in ID order."""
 
-    __slots__ = ("_blocks", "_firsts", "_size", "per_owner")
+    __slots__ = ("_blocks", "_firsts", "_size", "first_removed", "per_owner")
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
         #: For each block, a lower bound of its first ID. It is not updated when the first records are removed.
         self._firsts: list[int] = []
         self._size = 0
+        #: The smallest ID of a record that was removed since ``engine.core.streams.trimming`` reset this attribute.
+        self.first_removed = 0
         #: Owner -> number of records; owners without records are left out.
         self.per_owner: dict[int, int] = {}
 
@@ -91,6 +93,25 @@ class PendingList:
 
     def __contains__(self, entry_id: int) -> bool:
         return self.find(entry_id) is not None
+
+    def missing(self, entry_ids: list[int]) -> list[int]:
+        """Return those of these IDs, which are ascending, that have no record."""
+        if not self._size or not entry_ids or entry_ids[-1] < self.first_id or entry_ids[0] > self.last_id:
+            return entry_ids
+        found: list[int] = []
+        at = 0
+        while at < len(entry_ids):
+            number = self._block_for(entry_ids[at])
+            block = self._blocks[number]
+            behind = self._firsts[number + 1] if number + 1 < len(self._firsts) else MAX_ID + 1
+            end = bisect_left(entry_ids, behind, at)
+            if end - at < _MANY:
+                found += [entry_id for entry_id in entry_ids[at:end] if self.find(entry_id) is None]
+            else:
+                held = set(block.ids(0, len(block)))
+                found += [entry_id for entry_id in entry_ids[at:end] if entry_id not in held]
+            at = end
+        return found
 
     @property
     def first_id(self) -> int:
@@ -278,6 +299,8 @@ class PendingList:
             return False
         self._count(block.owner_at(index), -1)
         self._size -= 1
+        if entry_id < self.first_removed:  # noqa: PLR1730 - a call would cost more, for every XACK
+            self.first_removed = entry_id
         block.remove(index, index + 1)
         if not len(block):
             del self._blocks[number], self._firsts[number]
@@ -288,9 +311,10 @@ class PendingList:
 
         Adjacent records are removed together, and a block that loses many records is rebuilt.
         """
-        if not self._size:
+        if not self._size or not entry_ids:
             return 0
         entry_ids = sorted(entry_ids)
+        self.first_removed = min(self.first_removed, entry_ids[0])
         ms, seq = columns(entry_ids)
         at = removed = 0
         while at < len(entry_ids) and self._size:
@@ -330,6 +354,7 @@ class PendingList:
         """Remove all records with low <= ID <= high; return how many there were."""
         if low > high:
             return 0
+        self.first_removed = min(self.first_removed, low)
         first, removed = self._block_for(low), 0
         number = first
         while number < len(self._blocks) and self._firsts[number] <= high:
@@ -352,6 +377,7 @@ class PendingList:
         removed = self.per_owner.pop(owner, 0)
         if not removed:
             return 0
+        self.first_removed = 0
         blocks, firsts = [], []
         for block, first in zip(self._blocks, self._firsts, strict=True):
             block.remove_owner(owner)

@@ -42,6 +42,7 @@ class Stream:
         "last_id",
         "length",
         "max_deleted_id",
+        "needed_until",
         "producers",
         "storage",
     )
@@ -63,6 +64,8 @@ class Stream:
         #: Total number of entries added, including deleted and trimmed entries. XSETID can set another number.
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
+        #: All live entries up to this ID were pending in a group when ``engine.core.streams.trimming`` set it.
+        self.needed_until = 0
         self.storage = storage
         #: Records of idempotent producers, if any; set by ``remember_producers``.
         self.producers: Producers | None = None
@@ -355,24 +358,37 @@ class Stream:
         self.load_segments(entry_ids)
         if len(entry_ids) < _MANY:
             return sum(map(self.delete, entry_ids))
-        entry_ids = sorted(set(entry_ids))
-        at = deleted = 0
+        deleted, greatest = self._remove_many(sorted(set(entry_ids)))
+        self.max_deleted_id = max(self.max_deleted_id, greatest)
+        return deleted
+
+    def trim_many(self, entry_ids: list[int]) -> int:
+        """Trim these live entries, which are ascending; return their number. Otherwise like ``delete_many``."""
+        self.load_segments(entry_ids)
+        return self._remove_many(entry_ids)[0]
+
+    def _remove_many(self, entry_ids: list[int]) -> tuple[int, int]:
+        """Remove the live entries among these IDs, which are ascending; return their number and the greatest ID."""
+        at = removed = greatest = 0
         while at < len(entry_ids) and self._segments:
             number = self._locate(entry_ids[at])
             segment = self._unfold(number)
             behind = number + 1 < len(self._segments)
             end = bisect_left(entry_ids, self._firsts[number + 1], at) if behind else len(entry_ids)
             if not segment.sealed or end - at < _MANY:
-                deleted += sum(map(self.delete, entry_ids[at:end]))
+                for entry_id in entry_ids[at:end]:
+                    number, index = self._find(entry_id)
+                    if index >= 0:
+                        self._remove(number, index)
+                        removed, greatest = removed + 1, entry_id
             else:
-                removed = segment.delete_many(entry_ids[at:end])
-                if removed:
-                    self.length -= len(removed)
-                    deleted += len(removed)
-                    self.max_deleted_id = max(self.max_deleted_id, removed[-1])
+                found = segment.delete_many(entry_ids[at:end])
+                if found:
+                    self.length -= len(found)
+                    removed, greatest = removed + len(found), found[-1]
                     self._rearrange(number)
             at = end
-        return deleted
+        return removed, greatest
 
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry without changing ``max_deleted_id``."""
@@ -390,10 +406,6 @@ class Stream:
                 self._drop_segment(number)
             else:
                 self._firsts[number] = segment.id_at(0)
-
-    def trim_entry(self, entry_id: int) -> None:
-        """Trim one live entry: remove it without changing ``max_deleted_id``."""
-        self._remove(*self._find(entry_id))
 
     def _drop_segment(self, number: int) -> None:
         del self._segments[number], self._firsts[number]

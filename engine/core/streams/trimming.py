@@ -4,11 +4,18 @@ Entries are removed from the head, exactly down to the threshold. ``~`` allows a
 adds LIMIT: a maximum number of entries to remove. The policy applies to groups' references to trimmed entries. KEEPREF
 keeps pending records of trimmed entries, DELREF removes these records, and ACKED does not trim entries that a group
 still needs.
+
+ACKED examines entries in order, and the entries that it keeps would be examined again by every XADD. So the stream
+records up to which ID all entries are pending (``Stream.needed_until``), and each pending entries list the smallest ID
+that it has lost since (``PendingList.first_removed``). The next trim starts at the smaller one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.core.protocol import ids
 from engine.core.protocol.args import parse_int
@@ -21,7 +28,15 @@ from engine.text import messages
 KEEPREF, DELREF, ACKED = POLICIES
 
 #: Number of entries whose references are handled together.
-_AT_ONCE = 10_000
+_AT_ONCE = 1000
+#: Number of groups whose references are handled in one step.
+_GROUPS_AT_ONCE = 100
+#: Work above which a command runs in steps: references that are looked up, plus groups.
+_MUCH = 5000
+
+T = TypeVar("T")
+#: Work in steps. Entries whose references are looked up must not change between the steps.
+Work = Generator[None, None, T]
 
 
 @dataclass(slots=True)
@@ -73,19 +88,33 @@ class Trim:
 
         Trimming stops before an entry that cannot be read.
         """
+        return at_once(self.in_steps(stream))
+
+    def is_long(self, stream: Stream) -> bool:
+        """Return whether trimming looks up many references, so that it should run in steps."""
+        if self.policy not in (DELREF, ACKED) or not (count := self.excess(stream)):
+            return False
+        if self.policy == ACKED:
+            after, upto = self._unknown(stream)
+            count = stream.count(after + 1, upto)
+        return count + len(stream.groups) > _MUCH
+
+    def in_steps(self, stream: Stream) -> Work[tuple[int, UnreadableError | None]]:
+        """Trim the stream as `apply` does, in steps."""
         length = stream.length
         try:
             count = self.excess(stream) if self.strategy else 0
-            if not count:
-                return 0, None
-            most = min(count, self.limit) if self.limit else count
-            if self.policy == ACKED:
-                return self._unreferenced(stream, most), None
-            if self.policy == DELREF:
-                return _with_references(stream, most), None
-            return stream.trim_head(most), None
+            if count:
+                most = min(count, self.limit) if self.limit else count
+                if self.policy == ACKED:
+                    yield from self._trim_unneeded(stream, most)
+                elif self.policy == DELREF:
+                    yield from _trim_with_references(stream, most)
+                else:
+                    stream.trim_head(most)
         except UnreadableError as error:
             return length - stream.length, error
+        return length - stream.length, None
 
     def excess(self, stream: Stream) -> int:
         """Return the number of entries beyond the threshold."""
@@ -95,49 +124,86 @@ class Trim:
             return 0
         return stream.count(0, self.threshold - 1)
 
-    def _unreferenced(self, stream: Stream, most: int) -> int:
-        """Trim up to ``most`` entries that no group needs; return the number removed.
+    def _trim_unneeded(self, stream: Stream, most: int) -> Work[None]:
+        """Trim up to ``most`` entries that no group needs.
 
         Entries that a group needs count as entries of the stream: MAXLEN also removes later entries.
         """
+        after, upto = self._unknown(stream)
+        stream.needed_until = after
+        for group in stream.groups.values():
+            group.pending.first_removed = ids.MAX_ID
+        while most and after < upto:
+            entry_ids = stream.first_ids(_AT_ONCE, after)
+            entry_ids = entry_ids[: bisect_right(entry_ids, upto)]
+            if not entry_ids:
+                break
+            free = yield from unneeded(stream, entry_ids)
+            after = free[most - 1] if len(free) >= most else entry_ids[-1]
+            is_head = len(free) == len(entry_ids) and free[0] == stream.first_id
+            free = free[:most]
+            if is_head:
+                stream.trim_head(len(free))
+            else:
+                stream.trim_many(free)
+            most -= len(free)
+            stream.needed_until = after
+            yield
+
+    def _unknown(self, stream: Stream) -> tuple[int, int]:
+        """Return the IDs after which, and up to which, entries may be found that no group needs."""
+        removed = min((group.pending.first_removed for group in stream.groups.values()), default=0)
         # All entries after this one are undelivered entries of a group.
         upto = min((group.last_id for group in stream.groups.values()), default=ids.MAX_ID)
         if self.strategy == b"MINID":
             upto = min(upto, self.threshold - 1)
-        removed, after = 0, -1
-        while removed < most:
-            entry_ids = stream.first_ids(_AT_ONCE, after)
-            for entry_id in entry_ids:
-                if entry_id > upto or removed == most:
-                    return removed
-                if not referenced(stream, entry_id):
-                    stream.trim_entry(entry_id)
-                    removed += 1
-            if len(entry_ids) < _AT_ONCE:
-                break
-            after = entry_ids[-1]
-        return removed
+        return min(stream.needed_until, max(removed - 1, 0)), upto
 
 
-def _with_references(stream: Stream, count: int) -> int:
-    """Trim the first ``count`` entries and remove the groups' references to them; return the number removed."""
-    removed = 0
-    while removed < count:
-        entry_ids = stream.first_ids(min(count - removed, _AT_ONCE))
-        for group in stream.groups.values():
+def at_once(work: Work[T]) -> T:
+    """Do all the work in one step; return its result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _trim_with_references(stream: Stream, count: int) -> Work[None]:
+    """Trim the first ``count`` entries and remove the groups' references to them."""
+    while count and stream.length:
+        entry_ids = stream.first_ids(min(count, _AT_ONCE))
+        yield from drop_references(stream, entry_ids)
+        count -= stream.trim_head(len(entry_ids))
+        yield
+
+
+def unneeded(stream: Stream, entry_ids: list[int]) -> Work[list[int]]:
+    """Return those of these IDs, which are ascending, that all groups have read and acknowledged."""
+    for number, group in enumerate(stream.groups.values(), 1):
+        if not entry_ids:
+            break
+        entry_ids = group.unneeded(entry_ids)
+        if not number % _GROUPS_AT_ONCE:
+            yield
+    return entry_ids
+
+
+def drop_references(stream: Stream, entry_ids: list[int]) -> Work[set[int]]:
+    """Remove these entries, which are ascending, from the pending entries list of every group.
+
+    Returns the IDs that were pending.
+    """
+    dropped: set[int] = set()
+    for number, group in enumerate(stream.groups.values(), 1):
+        left = group.pending.missing(entry_ids)
+        if len(left) < len(entry_ids):
+            dropped |= set(entry_ids).difference(left)
             group.acknowledge_many(entry_ids)
-        removed += stream.trim_head(len(entry_ids))
-    return removed
-
-
-def referenced(stream: Stream, entry_id: int) -> bool:
-    """Return whether a group has not yet read, or not yet acknowledged, the entry."""
-    return any(group.references(entry_id) for group in stream.groups.values())
-
-
-def drop_references(stream: Stream, entry_id: int) -> bool:
-    """Remove the entry from the pending entries list of every group; return whether any contained it."""
-    return sum([group.acknowledge(entry_id) for group in stream.groups.values()]) > 0
+        if not number % _GROUPS_AT_ONCE:
+            yield
+    return dropped
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:

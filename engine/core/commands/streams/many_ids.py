@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.protocol.replies import Reply, paged
+from engine.core.protocol.replies import Reply, Steps, paged
 
 #: Number of IDs above which a command runs in steps.
 MANY_IDS = 2000
@@ -19,8 +19,8 @@ _PARSED = 5000
 
 #: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
-#: Function that processes some IDs, given in the same way, and returns one result per ID.
-PartWithResults = Callable[[list[int], list[bytes]], list[Reply]]
+#: Function that processes some IDs, given in the same way, in one step or several, and returns one result per ID.
+PartWithResults = Callable[[list[int], list[bytes]], Generator[None, None, list[Reply]]]
 
 
 def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
@@ -46,16 +46,18 @@ def counted(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part
     return ctx.in_steps(argv, work())
 
 
-def listed(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: PartWithResults) -> Reply:
-    """Return ``part``'s results for all of ``words`` in order, processed in steps of ``step`` if there are many."""
-    if len(words) <= MANY_IDS:
-        return part([ids.parse(word) for word in words], words)
+def listed(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: PartWithResults, groups: int) -> Reply:
+    """Return ``part``'s results for all of ``words`` in order, processed in steps of ``step`` if there are many.
+
+    ``groups``: number of groups in which each ID is looked up.
+    """
 
     def work() -> Generator[None, None, Reply]:
         entry_ids, results = (yield from _parsed(words)), list[Reply]()
         for at in range(0, len(words), step):
-            results += part(entry_ids[at : at + step], words[at : at + step])
+            results += yield from part(entry_ids[at : at + step], words[at : at + step])
             yield
         return paged(results)
 
-    return ctx.in_steps(argv, work())
+    is_long = len(words) + groups > MANY_IDS
+    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()

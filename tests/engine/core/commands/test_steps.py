@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 
@@ -10,8 +11,9 @@ from engine.core.admission import Refusal
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import claims, history, pending_entries, reads, xgroup
+from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import CommandError, Steps
-from engine.core.streams import pending
+from engine.core.streams import pending, trimming
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -34,6 +36,9 @@ COMMANDS = [
     f"XAUTOCLAIM s g c-1 0 - COUNT {IDS}",
     f"XAUTOCLAIM s g new 0 30 COUNT {IDS} JUSTID",
     "XAUTOCLAIM s g c-1 1000 - COUNT 50",
+    "XTRIM s MAXLEN 20 ACKED",
+    "XTRIM s MINID 290 DELREF",
+    "XADD s MAXLEN 20 ACKED 999-1 f v",
 ]
 
 
@@ -47,6 +52,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (removal, pending_entries):
         monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
     monkeypatch.setattr(many_ids, "_PARSED", 50)
+    for name, value in {"_AT_ONCE": STEP, "_GROUPS_AT_ONCE": 3, "_MUCH": 40}.items():
+        monkeypatch.setattr(trimming, name, value)
     monkeypatch.setattr(xgroup, "_MANY_PENDING", 40)
     monkeypatch.setattr(xgroup, "_AT_ONCE", 2)
     monkeypatch.setattr(pending, "_MIXED_BLOCKS", 3)
@@ -98,7 +105,9 @@ def test_the_log_reproduces_steps_mixed_with_other_commands(command, other):
 
 
 @pytest.mark.parametrize(
-    "command", [command for command in COMMANDS if "CLAIM" not in command], ids=lambda command: command[:12]
+    "command",
+    [command for command in COMMANDS if _WORDS in command and "CLAIM" not in command],
+    ids=lambda command: command[:12],
 )
 def test_a_wrong_id_prevents_all_changes(command):
     """All IDs are parsed first: an invalid one at the very end leaves the data unchanged."""
@@ -107,6 +116,54 @@ def test_a_wrong_id_prevents_all_changes(command):
         pass
     assert isinstance(reply, CommandError)
     assert state(side.core) == state(Side().core)
+
+
+@pytest.mark.parametrize(
+    "command", ["XDELEX s DELREF IDS 1 8-1", "XDELEX s ACKED IDS 1 8-1", "XACKDEL s other-46 ACKED IDS 1 8-1"]
+)
+def test_references_of_many_groups_are_looked_up_in_steps(command):
+    """A command with one ID that looks it up in many groups runs in steps, with the same result."""
+    sides = Side(), Side()
+    for side in sides:
+        side.run("XACK s g 8-1;" + ";".join(f"XGROUP CREATE s other-{n} {5 if n > 45 else 8}-1" for n in range(50)))
+        side.run(";".join(f"XREADGROUP GROUP other-{number} c COUNT 3 STREAMS s >" for number in (46, 48)))
+    whole, side = sides
+    expected = whole.run(command)
+    side.core.allow_steps()
+    reply, count = finished(side, side.run(command))
+    assert count > 10
+    assert (encoded(reply), state(side.core)) == (encoded(expected), state(whole.core))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_acked_removes_exactly_what_no_group_needs(seed):
+    """XTRIM ACKED, which does not examine pending entries twice, removes each time what no group needs."""
+    random, side = Random(seed), Side()
+    stream = side.core.databases[0].stream(b"s")
+    assert stream is not None
+    side.run("XGROUP CREATE s h 0")
+    changes = [
+        lambda: "XADD s * f v",
+        lambda: f"XREADGROUP GROUP {random.choice('gh')} c-1 COUNT {random.randint(1, 60)} STREAMS s >",
+        lambda: f"XACK s {random.choice('gh')} {' '.join(f'{random.randint(1, 300)}-1' for _ in range(20))}",
+        lambda: f"XDEL s {random.randint(1, 300)}-1",
+        lambda: f"XGROUP DELCONSUMER s g c-{random.randint(0, 9)}",
+        lambda: f"XGROUP SETID s h {random.choice(['0', '$', '150'])}",
+        lambda: f"XNACK s h FAIL IDS 1 {random.randint(1, 300)}-1",
+        lambda: "XGROUP DESTROY s h",
+        lambda: "XGROUP CREATE s h 100",
+        lambda: f"PS.ACKRANGE s g {random.randint(1, 150)} {random.randint(150, 300)}",
+    ]
+    for _ in range(60):
+        side.run(random.choice(changes)())
+        if random.random() < 0.5:
+            continue
+        before, most = stream.ids(0, MAX_ID), random.choice([0, 50, 150, len(stream.ids(0, MAX_ID)) - 1])
+        groups = stream.groups.values()
+        free = [i for i in before if all(i <= group.last_id and i not in group.pending for group in groups)]
+        side.run(f"XTRIM s MAXLEN {max(most, 0)} ACKED")
+        gone = free[: max(len(before) - max(most, 0), 0)]
+        assert stream.ids(0, MAX_ID) == [i for i in before if i not in gone]
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "CLAIM" in command])

@@ -9,15 +9,17 @@ from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.replies import CommandError, Reply, Steps
 from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
+from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import (
     ACKED,
     DELREF,
     Trim,
+    Work,
     drop_references,
     effect_words,
-    referenced,
+    unneeded,
 )
 from engine.text import messages
 
@@ -98,27 +100,35 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     policy, words = parse_policy_and_ids(Args(argv, 2))
     if stream is None:
         return [-1] * len(words)
-    return listed(ctx, argv, words, _STEP_WITH_POLICY, partial(_delete_with_policy, ctx, key, policy))
+    part = partial(_delete_with_policy, ctx, key, policy)
+    return listed(ctx, argv, words, _STEP_WITH_POLICY, part, len(stream.groups) if policy else 0)
 
 
 def _delete_with_policy(
     ctx: Context, key: bytes, policy: bytes, entry_ids: list[int], words: list[bytes]
-) -> list[Reply]:
+) -> Work[list[Reply]]:
     stream = ctx.db.stream(key)
     if stream is None:
         return [-1] * len(words)
     stream.load_segments(entry_ids)
+    ascending = sorted(set(entry_ids))
+    free, dropped = set(ascending), set[int]()
+    if policy == ACKED:
+        free = set((yield from unneeded(stream, ascending)))
+    elif policy == DELREF:
+        dropped = yield from drop_references(stream, ascending)
     results: list[Reply] = []
-    changes = deleted = 0
+    deleted = 0
     for entry_id in entry_ids:
-        if policy == ACKED and referenced(stream, entry_id):
+        if entry_id not in free:
             results.append(2)
             continue
-        dropped = policy == DELREF and drop_references(stream, entry_id)
         removed = stream.delete(entry_id)
         deleted += removed
-        changes += removed or dropped
+        if removed:
+            dropped.discard(entry_id)
         results.append(1 if removed else -1)
+    changes = deleted + len(dropped)
     if deleted:
         ctx.db.touch(key, changes=0)
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
@@ -147,7 +157,12 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(key)
     if stream is None:
         return 0
-    removed, error = trim.apply(stream)
+    work = _trim(ctx, key, stream, trim)
+    return ctx.in_steps(argv, work) if trim.is_long(stream) else Steps(argv, work).all()
+
+
+def _trim(ctx: Context, key: bytes, stream: Stream, trim: Trim) -> Work[Reply]:
+    removed, error = yield from trim.in_steps(stream)
     if removed:
         ctx.db.touch(key, changes=removed)
         ctx.changes.notify("t", b"xtrim", key, ctx.db.index)

@@ -11,7 +11,7 @@ from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.protocol.xadd import Given, divide
 from engine.core.streams.appends import next_id
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, content_id
-from engine.core.streams.trimming import Trim, effect_words
+from engine.core.streams.trimming import Trim, Work, at_once, effect_words
 from engine.text import messages
 from streamwire.frames import frame
 
@@ -124,16 +124,26 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
         raise CommandError(messages.ENTRY_TOO_LARGE)
-    stream, changes = ctx.add_entry(key, stream, entry_id, entry), ctx.changes
-    if options is None:
-        if changes.recording:
-            ctx.effect(b"XADD", key, text, *fields)
-        return text
+    if options is not None:
+        work = _add(ctx, argv, options, iid, entry_id, entry)
+        is_long = stream is not None and options.trim.is_long(stream)
+        return ctx.in_steps(argv, work) if is_long else at_once(work)
+    ctx.add_entry(key, stream, entry_id, entry)
+    if ctx.changes.recording:
+        ctx.effect(b"XADD", key, text, *fields)
+    return text
+
+
+def _add(ctx: Context, argv: list[bytes], options: _Options, iid: bytes, entry_id: int, entry: bytes) -> Work[bytes]:
+    """Add an entry with options, and trim the stream; return the entry's ID."""
+    key, fields, changes = argv[1], argv[options.at + 1 :], ctx.changes
+    text = ids.text(entry_id)
+    stream = ctx.add_entry(key, ctx.db.stream(key), entry_id, entry)
     if options.producer:
         ctx.streams.producers_of(stream).remember(options.producer, iid, entry_id)
-    trimmed, _ = options.trim.apply(stream)
+    trimmed, _ = yield from options.trim.in_steps(stream)
     if trimmed:
-        changes.notify("t", b"xtrim", key, db.index)
+        changes.notify("t", b"xtrim", key, ctx.db.index)
     if changes.recording:
         trimming = effect_words(stream, options.trim) if trimmed else []
         if options.producer and ctx.replication.feeds:
@@ -173,6 +183,8 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
         if added is not None and added < stream.length:
             raise CommandError(messages.SETID_ADDED_TOO_SMALL)
     stream.last_id = last_id
+    # An empty stream may get entries with smaller IDs.
+    stream.needed_until = 0
     if added is not None:
         stream.entries_added = added
         for group in stream.groups.values():

@@ -16,7 +16,7 @@ from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, rows_in
 from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
-from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
+from engine.core.streams.trimming import ACKED, DELREF, Work, drop_references, unneeded
 from engine.text import messages
 
 #: Number of IDs per step of a long XACK.
@@ -72,29 +72,35 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
-    return listed(ctx, argv, words, _STEP_WITH_POLICY, partial(_acknowledge_and_delete, ctx, key, argv[2], policy))
+    part = partial(_acknowledge_and_delete, ctx, key, argv[2], policy)
+    return listed(ctx, argv, words, _STEP_WITH_POLICY, part, len(stream.groups) if policy else 0)
 
 
 def _acknowledge_and_delete(
     ctx: Context, key: bytes, name: bytes, policy: bytes, entry_ids: list[int], words: list[bytes]
-) -> list[Reply]:
+) -> Work[list[Reply]]:
     stream = ctx.db.stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
     stream.load_segments(entry_ids)
+    pending = [entry_id for entry_id in dict.fromkeys(entry_ids) if group.acknowledge(entry_id)]
+    done, acknowledged, ascending = len(pending), set(pending), sorted(pending)
+    free = set(pending)
+    if policy == ACKED:
+        free = set((yield from unneeded(stream, ascending)))
+    elif policy == DELREF:
+        yield from drop_references(stream, ascending)
     results: list[Reply] = []
-    done = deleted = 0
+    deleted = 0
     for entry_id in entry_ids:
-        if not group.acknowledge(entry_id):
+        if entry_id not in acknowledged:
             results.append(-1)
             continue
-        done += 1
-        if policy == ACKED and referenced(stream, entry_id):
+        acknowledged.discard(entry_id)
+        if entry_id not in free:
             results.append(2)
             continue
-        if policy == DELREF:
-            drop_references(stream, entry_id)
         deleted += stream.delete(entry_id)
         results.append(1)
     if deleted:

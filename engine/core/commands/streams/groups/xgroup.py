@@ -115,6 +115,8 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
     stream = _need_key(ctx, key)
     if stream.groups.pop(name, None) is None:
         return 0
+    # Its pending entries may be needed by no other group.
+    stream.needed_until = 0
     _changed(ctx, b"xgroup-destroy", key)
     ctx.effect(*argv)
     ctx.db.signal(key, replaced=True)
