@@ -237,7 +237,7 @@ class Options(TypedDict, total=False):
     such a write fails and writes nothing. False needs the option `stream`. Default: true."""
     writeId: str
     """ID of a batch write. A repetition with the same ID, even by another program, adds no row twice. Not needed in
-    `foreachBatch`. Batch writes only, not with `writeMode=append`."""
+    `foreachBatch`, except with Spark Connect. Batch writes only, not with `writeMode=append`."""
     fenceRetentionMs: int | str | timedelta
     """Retention of deduplication records after the last write of a query or `writeId`. Less than a day counts as a day.
     0 keeps the records forever. Default: 30d."""

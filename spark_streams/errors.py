@@ -391,8 +391,9 @@ _TABLE: dict[str, Condition] = {
     ),
     "NO_BATCH_IDENTITY": Condition(
         WriteError,
-        "Spark does not pass the query and the batch to this task, so a repeated write could not be recognised.",
-        "Set the option writeMode to append.",
+        "Spark does not pass the query and the batch to this write, so a repeated write could not be recognised.",
+        "In foreachBatch with Spark Connect, set the option writeId to a name with the batch's number, such as "
+        "f'orders-{{number}}', which no other write or query uses. Or set writeMode to append.",
     ),
 }
 CONDITIONS = Conditions(_TABLE)

@@ -9,6 +9,10 @@ Spark also calls a data source in processes of its own, with the environment tha
 may set PYSTREAMS_URL later, as in a notebook. So the wrappers add the server that the program's environment names to
 the options.
 
+A write in `foreachBatch` is exactly once because Spark passes query and batch to tasks. Spark Connect does not: there
+the function runs in a process of its own, as another client. So the wrapper of `foreachBatch` marks this process, and
+`save()` refuses a write without `writeId`, which would be repeated with the batch.
+
 Spark finds a registered source only through the active session of the calling thread, and a thread that the program
 has started itself has none. So the wrappers also make the builder's session the active one.
 """
@@ -16,20 +20,33 @@ has started itself has none. So the wrappers also make the builder's session the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from spark_streams.config import options as parsing
+from spark_streams.errors import fail
 
 FORMAT = "pystreams"
+
+_batches = 0  # number of functions of Connect's `foreachBatch` that are running in this process
+
+
+def _check_identity(options: Mapping[str, str]) -> None:
+    """Raise NO_BATCH_IDENTITY for a write that would add rows again if its batch is repeated."""
+    folded = {name.lower(): value for name, value in options.items()}
+    if _batches and "writeid" not in folded and folded.get("writemode", "").lower() != "append":
+        fail("NO_BATCH_IDENTITY")
+
 
 #: Wrapped methods by class, with the function that checks their options.
 _WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = {
     "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
     "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
     "DataStreamWriter": (("start", "toTable"), parsing.check_streaming_write),
-    "DataFrameWriter": (("save",), lambda _: None),  # Spark creates the writer at once, which checks its options
+    # Spark creates a batch writer at once, which checks its options.
+    "DataFrameWriter": (("save",), _check_identity),
 }
 _MODULES = {
     "DataFrameReader": "readwriter",
@@ -52,6 +69,11 @@ def install(*, connect: bool) -> None:
             if not hasattr(original, "checks_pystreams"):
                 ways = (_of_connect, lambda _: {}) if connect else (_of_spark, _activate)
                 setattr(kind, method, _checked(original, check, *ways))
+    if connect:
+        kind = import_module(f"{package}.streaming.readwriter").DataStreamWriter
+        original = kind.foreachBatch
+        if not hasattr(original, "checks_pystreams"):
+            kind.foreachBatch = _marked(original)
 
 
 def _checked(
@@ -78,6 +100,38 @@ def _checked(
 
     called.checks_pystreams = True  # type: ignore[attr-defined]
     return called
+
+
+def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Connect's `foreachBatch` for functions whose process is marked while they run."""
+
+    @functools.wraps(original)
+    def called(builder: Any, function: Callable[[Any, int], None]) -> Any:
+        # Pickled by value, because the server may run a query that does not use this package, and may not have it.
+        def run(batch: Any, number: int) -> None:
+            try:
+                from spark_streams import preflight  # noqa: PLC0415, PLW0406 - see above
+            except ModuleNotFoundError:
+                return function(batch, number)
+            with preflight.within_batch():
+                return function(batch, number)
+
+        return original(builder, run)
+
+    called.checks_pystreams = True  # type: ignore[attr-defined]
+    return called
+
+
+@contextmanager
+def within_batch() -> Iterator[None]:
+    """Refuse writes without an identity in this process, which runs a function of Connect's `foreachBatch`."""
+    global _batches  # noqa: PLW0603 - state of the process: the function may write in other threads
+    install(connect=True)
+    _batches += 1
+    try:
+        yield
+    finally:
+        _batches -= 1
 
 
 #: Arguments of the wrapped methods that are not options.

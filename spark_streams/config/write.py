@@ -52,7 +52,7 @@ class GuaranteeOptions:
         TEXT,
         None,
         "ID of a batch write. A repetition with the same ID, even by another program, adds no row twice. Not needed in "
-        "`foreachBatch`. Batch writes only, not with `writeMode=append`.",
+        "`foreachBatch`, except with Spark Connect. Batch writes only, not with `writeMode=append`.",
         batch_only=True,
     )
     fence_retention: int = option(

@@ -44,7 +44,8 @@ CLIENT = """
     assert copy.awaitTermination(250), copy.status
 
     def each(batch, number):  # runs where the Connect server is, with names that it imports itself
-        batch.selectExpr("n * 2 AS n").write.format("pystreams").mode("append").options(url=url, stream="each").save()
+        rows = batch.selectExpr("n * 2 AS n").write.format("pystreams").mode("append").options(url=url, stream="each")
+        rows.option("writeId", f"each-{number}").save()
 
     batches = query("batches").foreachBatch(each).trigger(availableNow=True).start()
     assert batches.awaitTermination(250), batches.status

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
 from pyspark.sql.connect.plan import WriteStreamOperation
 from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from spark_streams import preflight
-from spark_streams.errors import OptionsError
+from spark_streams.errors import OptionsError, WriteError
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,27 @@ def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PYSTREAMS_URL", "there")
     with pytest.raises(OptionsError, match="PYSTREAMS_URL"):
         reader().load("s")
+
+
+def test_a_write_in_foreach_batch_needs_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Spark Connect, a write in a function of `foreachBatch` is refused unless it has a writeId or may add rows
+    again. Other writes of the process are not affected.
+    """
+    monkeypatch.setattr(DataStreamWriter, "foreachBatch", _returns)
+    preflight.install(connect=True)
+
+    def save(**options: str) -> Any:
+        return DataFrameWriter(None, None).format("pystreams").options(**options).save("s")  # type: ignore[arg-type]
+
+    def each(_batch: Any, number: int) -> None:
+        save(writeId=f"orders-{number}")
+        save(writeMode="append")
+        save()
+
+    (marked,), _ = DataStreamWriter.foreachBatch(None, each)  # type: ignore[arg-type,call-overload,misc]
+    with pytest.raises(WriteError, match=r"\[NO_BATCH_IDENTITY\] .*writeId to a name .* f'orders-{number}'"):
+        CPickleSerializer().loads(CloudPickleSerializer().dumps(marked))(None, 3)
+    assert save() == (("s",), {})
 
 
 def test_start_refuses_wrong_options() -> None:
