@@ -1,4 +1,5 @@
-"""Reports about queries: the facts that `spark_streams.monitor` collects about a batch, and their form in a stream.
+"""Reports about queries: the facts that `spark_streams.monitor` collects about a batch, their form in a stream, and as
+tables of text and HTML.
 
 Each batch has one entry with the fields of `QueryReport`. Texts are unchanged, and numbers and booleans are JSON.
 `each` is a JSON list of objects whose members are the fields of `StreamReport`. Unknown values are omitted. Readers
@@ -9,8 +10,9 @@ This module works without Spark, because programs that show reports read them wi
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -88,6 +90,12 @@ class QueryReport:
     lag_exact: bool = True
     malformed: dict[str, int] | None = None
     each: tuple[StreamReport, ...] = ()
+
+    def __str__(self) -> str:
+        return _text(_STREAM_COLUMNS, self.each)
+
+    def _repr_html_(self) -> str:
+        return _html(_STREAM_COLUMNS, self.each, [])
 
 
 def summary(
@@ -205,3 +213,86 @@ def _made(kind: Any, values: dict[str, Any]) -> Any:
         if declared:
             taken[name] = value
     return kind(**taken)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+_Columns = Sequence[tuple[str, Callable[[Any], str]]]
+_PLOT_WIDTH, _PLOT_HEIGHT = 120, 20  # pixels
+
+
+def _count(number: float | None) -> str:
+    return "-" if number is None else f"{number:,.0f}"
+
+
+def _lag(report: QueryReport | StreamReport) -> str:
+    return _count(report.lag_entries) if report.lag_exact or report.lag_entries is None else f"~{report.lag_entries:,}"
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1000:,.1f} s"
+
+
+_QUERY_COLUMNS: _Columns = (
+    ("query", lambda report: report.query),
+    ("batch", lambda report: _count(report.batch)),
+    ("rows/s", lambda report: _count(report.rows_per_second)),
+    ("lag", _lag),
+    ("oldest unread", lambda report: _seconds(report.oldest_unread_ms)),
+    ("pending", lambda report: _count(report.pending)),
+    ("lost", lambda report: _count(report.lost)),
+)
+_STREAM_COLUMNS: _Columns = (
+    ("stream", lambda report: report.stream),
+    ("position", lambda report: report.position),
+    ("end", lambda report: report.latest),
+    ("lag", _lag),
+    ("oldest unread", lambda report: _seconds(report.oldest_unread_ms)),
+    ("pending", lambda report: _count(report.pending)),
+    ("lost", lambda report: _count(report.lost)),
+)
+
+
+def text_table(reports: Sequence[QueryReport]) -> str:
+    """Return a table of queries as text."""
+    return _text(_QUERY_COLUMNS, reports)
+
+
+def html_table(reports: Sequence[QueryReport], lags: Mapping[str, Sequence[int]]) -> str:
+    """Return a table of queries as HTML, with a plot of each query's last lags in entries, by its name."""
+    return _html(_QUERY_COLUMNS, reports, [_plot(lags.get(report.query, ())) for report in reports])
+
+
+def _text(columns: _Columns, reports: Iterable[Any]) -> str:
+    rows = [[title for title, _ in columns], *([shown(report) for _, shown in columns] for report in reports)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = (
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        for row in rows
+    )
+    return "\n".join("  ".join(line) for line in lines)
+
+
+def _html(columns: _Columns, reports: Iterable[Any], plots: Sequence[str]) -> str:
+    head = [title for title, _ in columns] + ["last lags"] * bool(plots)
+    rows = [[html.escape(shown(report)) for _, shown in columns] for report in reports]
+    for row, plot in zip(rows, plots, strict=False):
+        row.append(plot)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f"<table><thead><tr>{''.join(f'<th>{title}</th>' for title in head)}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _plot(lags: Sequence[int]) -> str:
+    """Return a line of the lags as SVG, in the colour of the text; empty if there are fewer than two lags."""
+    if len(lags) < 2:
+        return ""
+    step, most = _PLOT_WIDTH / (len(lags) - 1), max(*lags, 1)
+    points = " ".join(
+        f"{n * step:.1f},{_PLOT_HEIGHT - 1 - lag / most * (_PLOT_HEIGHT - 2):.1f}" for n, lag in enumerate(lags)
+    )
+    return (
+        f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}"><title>up to {most:,} entries</title>'
+        f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+    )

@@ -71,6 +71,25 @@ def test_a_report(site: Site) -> None:
     assert 18 * 20 < first.lag_bytes < 20 * 60
 
 
+def test_a_monitor_is_a_table_in_notebooks_and_text_elsewhere(site: Site) -> None:
+    """A monitor shows each query with its lag, and in HTML a plot of the last lags; a report shows each stream."""
+    site.add("<s>", 30)
+    query = site.query(stream="<s>", group="g", maxEntriesPerTrigger=12)
+    query.trigger()
+    query.trigger()
+    monitor = StreamMonitor(site.url, clock=lambda: 0.1)
+    for batch in (0, 1):
+        monitor.report("<q>", batch, [(query.log[batch], query.log[batch + 1], 12)], 2000, "some-id")
+    head, row = repr(monitor).splitlines()
+    assert head.split() == ["query", "batch", "rows/s", "lag", "oldest", "unread", "pending", "lost"]
+    assert row.split() == ["<q>", "1", "6", "6", "0.1", "s", "12", "0"]
+    shown, report = monitor._repr_html_(), monitor.latest["<q>"]
+    assert "<td>&lt;q&gt;</td><td>1</td><td>6</td><td>6</td>" in shown
+    assert "<title>up to 18 entries</title>" in shown
+    assert str(report).splitlines()[1].split()[:4] == ["<s>", "24-1", "30-1", "6"]
+    assert "<td>&lt;s&gt;</td><td>24-1</td><td>30-1</td><td>6</td>" in report._repr_html_()
+
+
 def test_a_report_of_a_shared_group(site: Site) -> None:
     """The lag of a shared group is the number of its undelivered entries."""
     site.add("s", 10)
