@@ -172,7 +172,7 @@ FAILURES: dict[str, Failure] = {
     "PROFILES_MALFORMED": Failure(
         CommandError,
         "{file} cannot be read: {reason}.",
-        "See the example in docs/reference/command-line.md.",
+        "See the example in docs/reference/command-line.md#which-server.",
         Status.USAGE,
     ),
     "FILE_UNUSABLE": Failure(

@@ -12,6 +12,7 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
+from spark_streams.errors import CONDITIONS
 from tests import ROOT, servers
 from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pages
 from tests.documentation.running import Reader, server_of_session
@@ -28,6 +29,10 @@ def _runs(block: Block) -> bool:
 #: Pages whose examples take ten seconds and more.
 _GUIDES = "archive backfill cdc dead-letters enrichment notebooks reading retention scaling-out schemas state testing"
 _LONG = {"concepts/from-redis.md", "reference/columns.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
+
+
+#: Link to the page that creates a session. Other pages with Python create one themselves.
+_SESSION = "start.md#read-the-entries-into-spark"
 
 
 def _with_examples(spark: bool) -> list[object]:
@@ -84,7 +89,8 @@ def test_the_examples_of_a_page_with_spark(
     _empty(spark_engine)
     monkeypatch.setenv("PYSTREAMS_URL", spark_engine.url)  # for what the page does outside of Spark
     reader = Reader(spark_engine, here)
-    reader.names["spark"] = spark
+    if _SESSION in (ROOT / blocks[0].page).read_text():
+        reader.names["spark"] = spark
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     try:
         with server_of_session(spark, spark_engine.url):
@@ -110,3 +116,22 @@ def test_few_blocks_do_not_run() -> None:
     markers = sum(len(re.findall(r"^<!-- not run: ", page.read_text(), re.MULTILINE)) for page in pages())
     assert markers == len(excused)
     assert len(excused) <= 20
+
+
+def test_the_product_names_pages_and_anchors_that_exist() -> None:
+    """Each page in a text of the product exists with its anchor, and each error of the connector has an anchor."""
+    packages = ("engine", "spark_streams", "streamclient", "streamwire", "pystreams", "jobs")
+    files = [file for package in packages for file in (ROOT / package).rglob("*.py")]
+    named = {found for file in files for found in re.findall(r"docs/[\w/-]+\.md(?:#[\w-]+)?", file.read_text())}
+    named |= {f"docs/reference/errors.md#{name}" for name in CONDITIONS}
+    missing = []
+    for name in sorted(named):
+        page, _, anchor = name.partition("#")
+        text = (ROOT / page).read_text() if (ROOT / page).exists() else ""
+        headings = {
+            re.sub(r"[^\w-]", "", each.lower().replace(" ", "-"))
+            for each in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        }
+        if not text or (anchor and anchor not in headings and f'<a id="{anchor}">' not in text):
+            missing.append(name)
+    assert missing == []
