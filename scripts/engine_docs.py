@@ -101,10 +101,13 @@ def directives() -> str:
     )
 
 
+_SHOWN = 6  # number of commands that are named for each family; an error names the family of any other
+
+
 def _left_out(unsupported: Unsupported) -> str:
-    names = " ".join(
-        f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in unsupported.commands
-    )
+    shown = unsupported.commands[:_SHOWN]
+    names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in shown)
+    names += " ..." if len(unsupported.commands) > _SHOWN else ""
     instead = f": {unsupported.instead}" if unsupported.instead else ""
     return _item(f"**{unsupported.family}**{f' ({names})' if names else ''}{instead}") + "\n"
 
