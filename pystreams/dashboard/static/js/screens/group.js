@@ -15,7 +15,7 @@ const PRESETS = [["start", "Start"], ["1h", "An hour ago"], ["15m", "15 minutes 
 export async function group({ keys: [stream, name], again }) {
   let found = null;
   const given = { stream, group: name };
-  const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["delivered", "Delivered"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
+  const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["delivered", "Delivered"], ["pending", "Pending"], ["position", "Position", true]]);
   const lags = new Chart("Lag and pending", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
   const behind = new Chart("Time behind", [{ name: "behind", label: "behind", show: seconds }]);
   const meter = h("div", { class: "meter", role: "img" });
@@ -29,12 +29,11 @@ export async function group({ keys: [stream, name], again }) {
 
   async function refresh() {
     found = await get("group", { ...given, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
-    tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `last call ${seconds(found.idle_seconds)} ago`);
+    tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `${things(found.consumers, "consumer")}, last call ${seconds(found.idle_seconds)} ago`);
     tiles.set("lag", count(found.lag, found.lag_exact), found.lag_exact ? "entries to be delivered" : "an estimate");
     tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "everything is delivered");
     tiles.set("delivered", rate(found.delivered_per_second), progress(found));
     tiles.set("pending", count(found.pending), found.oldest_pending ? `first one idle ${seconds(found.oldest_pending_idle_seconds)}` : "everything is acknowledged");
-    tiles.set("consumers", count(found.consumers));
     tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position) || (found.position === "0-0" ? "before the first entry" : ""));
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
     replace(meter, h("i", { css: { width: `${100 * share}%` } }));
@@ -61,7 +60,7 @@ export async function group({ keys: [stream, name], again }) {
 
 function progress(found) {
   if (!found.lag || found.delivered_per_second === null) return "";
-  return found.catch_up_seconds === null ? "the lag does not shrink" : `catches up in ${seconds(found.catch_up_seconds)}`;
+  return found.catch_up_seconds === null ? "does not catch up" : `catches up in ${seconds(found.catch_up_seconds)}`;
 }
 
 function consumerColumns(given, again) {
