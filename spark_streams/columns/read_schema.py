@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -62,6 +62,7 @@ Origin = str | Sequence[tuple[str, int]]
 
 _LATEST_MS = (2**63 - 1) // 1000  # later times do not fit 64 bits in microseconds
 _SHOWN = 80  # maximum characters of a value in an error
+_MOST_BYTES = 1 << 28  # maximum size of the values of several entries in a record batch
 
 
 class ValueReader(Protocol):
@@ -154,6 +155,30 @@ class ReadSchema:
         if self.row_field is not None:
             return [self.row_field.encode()]
         return [name.encode() for name in dict.fromkeys(self.field_columns())]
+
+    def batches(
+        self,
+        page: Page,
+        stream: Origin,
+        deliveries: Any = None,
+        mask: Any = None,
+        counts: Counter[str] | None = None,
+        most: int = _MOST_BYTES,
+    ) -> Iterator[tuple[Page, Any]]:
+        """Yield the page as record batches (see `batch`), each with its part of the page. `most`: maximum size of the
+        values of several entries in a part, in bytes.
+        """
+        parts = page.parts(most)
+        if len(parts) == 1:
+            yield page, self.batch(page, stream, deliveries, mask, counts)
+            return
+        first = 0
+        for part in parts:
+            rows = slice(first, first + part.count)
+            origin = [(_stream_at(stream, row), 1) for row in range(rows.start, rows.stop)]
+            some = (None if each is None else each[rows] for each in (deliveries, mask))
+            yield part, self.batch(part, origin, *some, counts)
+            first = rows.stop
 
     def batch(
         self,

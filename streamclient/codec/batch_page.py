@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamclient.codec import decode_reference
-from streamclient.codec.reply import ALL, last_of
+from streamclient.codec.reply import ALL, Page, last_of
 from streamwire import digits
 from streamwire.entry_batch import EntryBatch, Values
 from streamwire.lazy import compute as pc
@@ -44,6 +44,11 @@ class BatchPage:
             found = [batch.values[number] for batch in self._batches]
             self._known[number] = found[0] if len(found) == 1 else _joined(found)
         return self._known[number]
+
+    def parts(self, most: int) -> list[Page]:
+        """Return the page: its bytes fit one Arrow array."""
+        del most
+        return [self]
 
     def last_id(self) -> bytes:
         ids = self._batches[-1].ids

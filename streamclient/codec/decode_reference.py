@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import hiredis
+import numpy as np
 import pyarrow as pa
 
 from streamclient.codec.reply import ALL
@@ -54,6 +55,18 @@ class ScalarPage:
     @cached_property
     def _fields(self) -> list[dict[bytes, bytes]]:
         return [_fields(pairs) for _, pairs in self._entries]
+
+    def parts(self, most: int) -> list[ScalarPage]:
+        sizes = np.array([sum(map(len, pairs)) for _, pairs in self._entries])
+        if sizes.sum() <= most:
+            return [self]
+        parts: list[ScalarPage] = []
+        first = 0
+        while first < self.count:
+            fitting = int(np.searchsorted(np.cumsum(sizes[first:]), most, side="right"))
+            parts.append(ScalarPage(self._entries[first : first + max(1, fitting)]))
+            first += parts[-1].count
+        return parts
 
     def last_id(self) -> bytes:
         return self._entries[-1][0]

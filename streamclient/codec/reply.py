@@ -46,6 +46,12 @@ class Page(Protocol):
         """Number of entries."""
         ...
 
+    def parts(self, most: int) -> Sequence[Page]:
+        """Return the same entries as pages of at most `most` bytes of values, or of one entry. A page whose bytes fit
+        one Arrow array may be one part.
+        """
+        ...
+
     def last_id(self) -> bytes:
         """Return the last entry's ID. The page must not be empty."""
         ...

@@ -70,11 +70,12 @@ class RangePartition(QueryPartition):
                         progress[part].follow(partial(_id, ids), at - count, at - 1, read_state)
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
-                    batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0], counts=counts)
-                    if check is not None:
-                        check.see(page, batch)
-                    if batch.num_rows:
-                        yield batch
+                    of_page = origin if len(origin) > 1 else origin[0][0]
+                    for part_of_page, batch in schema.batches(page, of_page, counts=counts):
+                        if check is not None:
+                            check.see(part_of_page, batch)
+                        if batch.num_rows:
+                            yield batch
             problems = [*self._losses(connection, progress)]
             if problems and self.fails:
                 raise first_of(dict(problems))

@@ -72,11 +72,11 @@ class SharedPartition(QueryPartition):
         with borrow(self.address) as connection:
             tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
             for page, origin, deliveries, mask in _all_pages(connection, tasks):
-                batch = schema.batch(page, origin, deliveries, mask, counts=counts)
-                if check is not None:
-                    check.see(page, batch)
-                if batch.num_rows:
-                    yield batch
+                for part, batch in schema.batches(page, origin, deliveries, mask, counts):
+                    if check is not None:
+                        check.see(part, batch)
+                    if batch.num_rows:
+                        yield batch
             misfits.report(connection, [*dict.fromkeys(task.stream for task in self.tasks)], counts)
         if check is not None:
             check.finish([*dict.fromkeys(task.stream for task in self.tasks)])

@@ -9,6 +9,7 @@ import decimal
 import json
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
@@ -218,6 +219,21 @@ def test_names_and_nesting_that_no_column_can_have() -> None:
     found = inference.schema([{b"v": row.encode()} for row in rows], "v", None)
     assert found.fieldNames()[-3:] == ["a", "s", "b"]
     assert found["b"].dataType.simpleString() == "array<" * 30 + "string" + ">" * 30
+
+
+def test_a_page_of_large_values_is_several_batches() -> None:
+    """Values that together exceed the maximum size of a record batch are divided, with their streams, deliveries and
+    mask.
+    """
+    schema = ReadSchema.of(schema_of("_id string, _stream string, _deliveries int, v string"))
+    page = page_of(*({b"v": b"x" * size} for size in (10, 300, 20, 20, 20, 500)))
+    origin, deliveries = [("s", 2), ("t", 4)], np.arange(6, dtype=np.int32)
+    mask = pa.array([True, True, False, True, True, True])
+    found = [*schema.batches(page, origin, deliveries, mask, most=100)]
+    assert [part.count for part, _ in found] == [1, 1, 3, 1]
+    rows = [row for _, batch in found for row in batch.to_pylist()]
+    assert rows == schema.batch(page, origin, deliveries, mask).to_pylist()
+    assert [batch.num_rows for _, batch in schema.batches(page, origin, deliveries, mask)] == [5]
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
