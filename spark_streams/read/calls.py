@@ -35,7 +35,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
-from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.query.partition import TaskReader
 from streamclient import pool
 from streamclient.config.address import Address
@@ -60,7 +60,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         self._initial: dict[str, Any] | None = None
         self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # offsets of the last calls
         self._planned_from: dict[str, Any] | None = None  # start of the last planned batch
-        self._durable: bool | None = None  # whether a restart begins at `_planned_from` or later; None: unknown
+        self._may: Finish = "acknowledge"
         self._first_end: dict[str, Any] | None = None  # end of the first batch of this run
 
     def _make(self) -> SharedSource | RangeSource:
@@ -90,13 +90,12 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         Acknowledges everything up to `start`, except with consume=range if progress is known to be asynchronous.
         """
         begin = self._offset(start)
-        durable = self._available_now or self._durable
-        end = self._source_of(begin).next(begin, unlimited=unlimited, durable=durable)
+        may: Finish = "trim" if self._available_now else self._may
+        end = self._source_of(begin).next(begin, unlimited=unlimited, may=may)
         if end is begin:
             return start
-        # False until Spark calls commit for `start`. Unknown for the first batch of a run, whose start Spark never
-        # commits.
-        self._durable = None if self._planned_from is None else False
+        # Until Spark calls commit for `start`, which it never does for the start of a run's first batch.
+        self._may = "acknowledge" if self._planned_from is None else "keep"
         self._planned_from = start
         form = end.to_json()
         self._keep(form, end)
@@ -128,7 +127,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         """Acknowledge and trim everything up to `end`, because these batches are finished."""
         offset = self._offset(end)
         self._source_of(offset).commit(offset)
-        self._durable = end == self._planned_from
+        self._may = "trim" if end == self._planned_from else "keep"
 
     @headed
     def stop(self) -> None:

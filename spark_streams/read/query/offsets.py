@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from spark_streams.errors import error, fail
 from streamclient.streams.model import Cut
@@ -52,6 +52,11 @@ VERSION = 5
 #: Version of offsets without `starts`. Earlier releases can read it.
 _WITHOUT_STARTS = 4
 _NONE: Mapping[str, Any] = {}
+
+#: What may be done with the entries up to an offset. "trim": trim and acknowledge, since every restart begins there or
+#: later. "acknowledge": not trim, since this is unknown. "keep": a restart may begin earlier, and other queries trim
+#: entries that this group has acknowledged.
+Finish = Literal["trim", "acknowledge", "keep"]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import partial
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import ServerError, fail
 from spark_streams.read.query.lease import lease_name
-from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
 from streamclient.config.address import Address
@@ -52,7 +52,7 @@ class OwnedGroup:
         self._background = Background(address)
         self._cleared: set[str] = set()  # streams in which marks of an earlier run were removed
         self._may_mark = True
-        self._last: tuple[Offsets, bool | None] | None = None  # the last finished offset
+        self._last: tuple[Offsets, Finish] | None = None  # the last finished offset
 
     def start(
         self,
@@ -340,21 +340,17 @@ class OwnedGroup:
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
-    def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
-        """Acknowledge everything up to the offset's position in each stream. If the query trims, trim these entries,
-        except entries that another group has not finished.
-
-        Entries are trimmed only if the offset is `durable` (every restart begins there or later). They are acknowledged
-        if `durable` is true or None (unknown). If `durable` is False, they stay pending, because other queries trim
-        entries that this group has acknowledged.
+    def finish(self, server: StreamServer, finished: Offsets, may: Finish) -> None:
+        """Acknowledge everything up to the offset's position in each stream, unless `may` is "keep". If the query trims
+        and `may` is "trim", trim these entries, except entries that another group has not finished.
 
         The first call may come after a restart and covers every stream. Later calls cover only streams whose position
         has moved.
         """
         options, group = self._options, self._options.group
-        if self._last is not None and self._last[0] is finished and self._last[1] == durable:
+        if self._last is not None and self._last[0] is finished and self._last[1] == may:
             return
-        if durable is False or (not options.trims and (group is None or options.ack == "none")):
+        if may == "keep" or (not options.trims and (group is None or options.ack == "none")):
             return
         self._background.wait()
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
@@ -363,14 +359,14 @@ class OwnedGroup:
             server.delivery.acknowledge(moved, group, options.consumer)
         elif group is not None and moved and options.ack == "cursor":
             self._move_forward(server, group, moved, finished.added)
-        if options.trims and durable:
+        if options.trims and may == "trim":
             trims = {stream: upto for stream, upto in reached.items() if self._trimmed.get(stream) != upto}
             unfinished = server.groups.first_unfinished_ids(list(trims))
             befores = {stream: min(upto.next(), unfinished[stream] or LAST) for stream, upto in trims.items()}
             server.streams.trim_before(befores)
             self._trimmed.update(trims)
         self._finished.update(moved)
-        self._last = finished, durable
+        self._last = finished, may
 
     def _move_forward(
         self, server: StreamServer, group: str, uptos: Mapping[str, StreamId], added: Mapping[str, int]

@@ -19,7 +19,7 @@ from spark_streams.read.query import identity, planning
 from spark_streams.read.query.contents import expect
 from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Known
-from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
 from spark_streams.read.query.watch import Watch
@@ -170,17 +170,16 @@ class RangeSource:
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._targets = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
-    def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
+    def next(self, begin: Offsets, *, unlimited: bool, may: Finish) -> Offsets:
         """Return the end of the next batch after `begin`; `begin` itself if there are no entries, or not enough yet.
 
-        `durable`: whether every restart begins at `begin` or later; None if unknown. Acknowledges everything up to
-        `begin` unless `durable` is False.
+        `may`: what is done with the entries up to `begin`.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._streams(server, begin)
             self._lease.renew(server, streams)
-            self._group.finish(server, begin, durable=durable)
+            self._group.finish(server, begin, may)
             due = self._watch.due(server, begin, streams, waits=self._targets is None)
             if not due and streams:
                 return begin
@@ -330,7 +329,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.renew(server)
-            self._group.finish(server, end, durable=True)
+            self._group.finish(server, end, "trim")
 
 
 def _by_stream(tasks: Iterable[Iterable[Range]]) -> dict[str, list[Range]]:

@@ -20,7 +20,7 @@ from spark_streams.errors import fail, first_of
 from spark_streams.read.query import identity, loss, planning
 from spark_streams.read.query.lease import Lease, lease_name
 from spark_streams.read.query.loss import Baseline
-from spark_streams.read.query.offsets import Offsets, SharedBatch
+from spark_streams.read.query.offsets import Finish, Offsets, SharedBatch
 from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
 from spark_streams.read.query.watch import Watch
@@ -169,13 +169,13 @@ class SharedSource:
             states = server.states.of(self._selection.streams(server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
-    def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
+    def next(self, begin: Offsets, *, unlimited: bool, may: Finish) -> Offsets:
         """Return the next batch after `begin`, if the group has entries for it; otherwise `begin` itself.
 
-        Finished entries are acknowledged and trimmed whether or not `begin` is `durable`: a restart continues at the
+        Finished entries are acknowledged and trimmed whatever they `may` be in a range: a restart continues at the
         group's position.
         """
-        del durable
+        del may
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._found(server)
