@@ -459,10 +459,12 @@ class Core:
         self.changes.set_time(now_us)
         self.blocked.wake(session)
 
-    def tick(self, now_us: int) -> None:
-        """Remove expired records of idempotent producers. The shell calls this about once per second."""
+    def tick(self, now_us: int) -> bool:
+        """Remove expired records of idempotent producers. The shell calls this about once per second, and soon again if
+        it returns True.
+        """
         self.changes.set_time(now_us)
-        self.streams.expire_producers(self.changes.now)
+        return self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
         """Remove due keys, and serve the clients blocked on them; return the number of keys. Stops after ``limit``."""

@@ -320,9 +320,7 @@ def _work(value: Any) -> int:
     if isinstance(value, Stream):
         pieces = value.pieces()
         copied = list(map(type, pieces)).count(Segment)
-        return (
-            7 + 2 * copied + len(pieces) // 20 + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
-        )
+        return 7 + 2 * copied + len(pieces) // 20 + len(value.groups) // 50
     return 1 + len(value) // _FIELDS_PER_US
 
 

@@ -14,6 +14,8 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text import messages
 
+#: Approximate maximum number of idempotent IDs, producers and streams that one call examines for expiry.
+_EXPIRED_AT_ONCE = 2000
 #: The first numbers: ``counted`` returns slices of them.
 _NUMBERS = array("Q", range(10_000))
 
@@ -21,11 +23,13 @@ _NUMBERS = array("Q", range(10_000))
 class Streams:
     """State shared by all streams of one core."""
 
-    __slots__ = ("_config", "storage")
+    __slots__ = ("_config", "_expiring", "storage")
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.storage = Storage()
+        #: Streams whose idempotent IDs are still to be expired.
+        self._expiring: list[Stream] = []
 
     def new(self) -> Stream:
         """Return an empty stream that is not in the keyspace yet."""
@@ -42,14 +46,23 @@ class Streams:
             stream.remember_producers(producers)
         return producers
 
-    def expire_producers(self, now: int) -> None:
-        """Expire idempotent IDs that are too old at ``now`` (milliseconds since the epoch)."""
-        idempotent = self.storage.idempotent
-        for stream in list(idempotent):
+    def expire_producers(self, now: int) -> bool:
+        """Expire some of the idempotent IDs that are too old at ``now`` (milliseconds since the epoch); return whether
+        the caller must call again, soon, for the others.
+        """
+        idempotent, left = self.storage.idempotent, _EXPIRED_AT_ONCE
+        if not self._expiring:
+            self._expiring = list(idempotent)
+        while self._expiring and left > 0:
+            stream = self._expiring[-1]
             producers = stream.producers
-            producers.expire(now)
-            if not producers.by_producer:
-                idempotent.discard(stream)
+            done = producers.expire(now, left)
+            if done < left:
+                self._expiring.pop()
+                if not producers.by_producer:
+                    idempotent.discard(stream)
+            left -= done + 1
+        return bool(self._expiring)
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:

@@ -44,7 +44,7 @@ class PendingList:
         self._firsts: list[int] = []
         self._size = 0
         #: The smallest ID of a record that was removed since ``engine.core.streams.trimming`` reset this attribute.
-        self.first_removed = 0
+        self.first_removed = MAX_ID
         #: Owner -> number of records; owners without records are left out.
         self.per_owner: dict[int, int] = {}
 
@@ -394,5 +394,6 @@ class PendingList:
         other._blocks = [block.shared_copy() for block in self._blocks]
         other._firsts = self._firsts[:]
         other._size = self._size
+        other.first_removed = self.first_removed
         other.per_owner = dict(self.per_owner)
         return other

@@ -36,6 +36,7 @@ class Stream:
         "__weakref__",
         "_firsts",
         "_folded",
+        "_own_groups",
         "_segments",
         "entries_added",
         "groups",
@@ -63,7 +64,10 @@ class Stream:
         self.max_deleted_id = 0
         #: Total number of entries added, including deleted and trimmed entries. XSETID can set another number.
         self.entries_added = 0
+        #: The groups. A caller that may change a group gets it from ``group``.
         self.groups: dict[bytes, Group] = {}
+        #: Names of the groups that no copy of the stream shares; None if there was no copy.
+        self._own_groups: set[bytes] | None = None
         #: All live entries up to this ID were pending in a group when ``engine.core.streams.trimming`` set it.
         self.needed_until = 0
         self.storage = storage
@@ -74,6 +78,14 @@ class Stream:
         """Attach idempotency records and register the stream for their expiry."""
         self.producers = producers
         self.storage.idempotent.add(self)
+
+    def group(self, name: bytes) -> Group:
+        """Return an existing group, for a change. If a copy of the stream shares the group, replace it by a copy."""
+        group, own = self.groups[name], self._own_groups
+        if own is not None and name not in own:
+            group = self.groups[name] = group.copy()
+            own.add(name)
+        return group
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -427,7 +439,7 @@ class Stream:
         return removed
 
     def copy(self, storage: Storage | None = None) -> Stream:
-        """Return an independent copy, including groups.
+        """Return an independent copy. Groups are copied when one of the two streams changes them.
 
         A copy that another thread reads needs its own ``storage``, because the cache is not thread-safe.
         """
@@ -441,7 +453,8 @@ class Stream:
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
-        other.groups = {name: group.copy() for name, group in self.groups.items()}
+        other.groups = dict(self.groups)
+        self._own_groups, other._own_groups = set(), set()
         if self.producers is not None:
             other.remember_producers(self.producers.copy())
         return other

@@ -131,8 +131,9 @@ class Trim:
         """
         after, upto = self._unknown(stream)
         stream.needed_until = after
-        for group in stream.groups.values():
-            group.pending.first_removed = ids.MAX_ID
+        for name, group in stream.groups.items():
+            if group.pending.first_removed != ids.MAX_ID:
+                stream.group(name).pending.first_removed = ids.MAX_ID
         while most and after < upto:
             entry_ids = stream.first_ids(_AT_ONCE, after)
             entry_ids = entry_ids[: bisect_right(entry_ids, upto)]
@@ -196,11 +197,11 @@ def drop_references(stream: Stream, entry_ids: list[int]) -> Work[set[int]]:
     Returns the IDs that were pending.
     """
     dropped: set[int] = set()
-    for number, group in enumerate(stream.groups.values(), 1):
+    for number, (name, group) in enumerate(stream.groups.items(), 1):
         left = group.pending.missing(entry_ids)
         if len(left) < len(entry_ids):
             dropped |= set(entry_ids).difference(left)
-            group.acknowledge_many(entry_ids)
+            stream.group(name).acknowledge_many(entry_ids)
         if not number % _GROUPS_AT_ONCE:
             yield
     return dropped

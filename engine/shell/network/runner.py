@@ -465,11 +465,15 @@ class Runner:
         if self.core.telemetry.latency_ms:
             self.watchdog.note_work(began, b"freeing deleted data")
 
+    def _expire_producers(self) -> None:
+        if self.core.tick(now_us()):
+            self.loop.call_soon(self._expire_producers)
+
     def tick(self) -> None:
         """Run the periodic work, once per second."""
         if self.failed:
             return
-        self.core.tick(now_us())
+        self._expire_producers()
         self._free()
         if self.client_memory.limit:
             self.client_memory.check(now_us())

@@ -31,7 +31,7 @@ class GroupRef:
 def group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
     """Return the group of the stream at ``key``, None if either is missing."""
     stream = ctx.db.stream(key)
-    return stream.groups.get(name) if stream is not None else None
+    return stream.group(name) if stream is not None and name in stream.groups else None
 
 
 def need_group(
@@ -47,7 +47,6 @@ def need_group(
     ``again``: whether the command has looked the key up before, so that the lookup is not counted as a hit or a miss.
     """
     stream = ctx.db.stream(key) if again else ctx.db.read_stream(key)
-    group = stream.groups.get(name) if stream is not None else None
-    if stream is None or group is None:
+    if stream is None or name not in stream.groups:
         raise CommandError(error(key, name))
-    return GroupRef(key, stream, name, group)
+    return GroupRef(key, stream, name, stream.group(name))

@@ -243,7 +243,7 @@ def _producers_from(record: Any) -> Producers:
     producers = Producers(duration, maxsize)
     for producer, words in sent:
         texts = zip(words[::2], words[1::2], strict=True)
-        producers.by_producer[producer] = {iid: ids.parse(text) for iid, text in texts}
+        producers.restore(producer, {iid: ids.parse(text) for iid, text in texts})
     producers.added, producers.duplicates = added, duplicates
     return producers
 

@@ -250,6 +250,18 @@ def test_a_second_image_completes_the_first_one(monkeypatch):
 LONG = 6000
 
 
+def test_an_image_shares_groups_until_they_change():
+    """An image copies no group of a stream; a command that changes a group replaces it by a copy."""
+    side = Side()
+    stream = side.core.databases[0].stream(b"stream-1")
+    assert stream is not None
+    side.run("XGROUP CREATE stream-1 other 0")
+    copy = stream.copy()
+    side.run("XACK stream-1 g 1-1")
+    assert copy.groups[b"other"] is stream.groups[b"other"]
+    assert (len(copy.groups[b"g"].pending), len(stream.groups[b"g"].pending)) == (1, 0)
+
+
 def test_an_image_of_a_long_hash_is_a_copy():
     """In each format, an image of a long hash is written like a copy of the hash made at the same time."""
     core = new_core()

@@ -187,8 +187,9 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
     stream.needed_until = 0
     if added is not None:
         stream.entries_added = added
-        for group in stream.groups.values():
-            group.entries_read = min(group.entries_read, added)
+        for name, group in stream.groups.items():
+            if group.entries_read > added:
+                stream.group(name).entries_read = added
     if max_deleted:
         stream.max_deleted_id = max_deleted
     ctx.changes.dirty += 1
@@ -222,7 +223,9 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.CFGSET_EMPTY)
     duration = producers.duration if duration is None else duration
     maxsize = producers.maxsize if maxsize is None else maxsize
+    former = producers.by_producer
     if producers.configure(duration, maxsize):
+        ctx.changes.discard(former)
         ctx.changes.dirty += 1
         # Both limits, because the defaults of a replica may differ.
         ctx.effect(b"XCFGSET", argv[1], b"IDMP-DURATION", b"%d" % duration, b"IDMP-MAXSIZE", b"%d" % maxsize)

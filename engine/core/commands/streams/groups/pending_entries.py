@@ -7,7 +7,7 @@ from functools import partial
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries.removal import parse_policy_and_ids
 from engine.core.commands.streams.groups.effects import IDS_AT_ONCE
-from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.lookups import group_if_there, need_group
 from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -31,9 +31,9 @@ _MANY = 2000
 def xack(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges entries: removes them from a group's pending entries list."""
     stream = ctx.db.read_stream(argv[1])
-    group = stream.groups.get(argv[2]) if stream is not None else None
-    if group is None:
+    if stream is None or argv[2] not in stream.groups:
         return 0
+    group = stream.group(argv[2])
     if len(argv) > MANY_IDS:
         return counted(ctx, argv, argv[3:], _STEP, partial(_acknowledge, ctx, argv[1], argv[2]))
     done = group.acknowledge_many(ids.parse_many(argv[3:]))
@@ -44,8 +44,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], words: list[bytes]) -> int:
-    stream = ctx.db.stream(key)
-    group = stream.groups.get(name) if stream is not None else None
+    group = group_if_there(ctx, key, name)
     done = group.acknowledge_many(entry_ids) if group is not None else 0
     if done:
         ctx.changes.dirty += done
@@ -79,8 +78,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
 def _acknowledge_and_delete(
     ctx: Context, key: bytes, name: bytes, policy: bytes, entry_ids: list[int], words: list[bytes]
 ) -> Work[list[Reply]]:
-    stream = ctx.db.stream(key)
-    group = stream.groups.get(name) if stream is not None else None
+    stream, group = ctx.db.stream(key), group_if_there(ctx, key, name)
     if stream is None or group is None:
         return [-1] * len(words)
     stream.load_segments(entry_ids)
@@ -157,8 +155,7 @@ def _give_back(
     entry_ids: list[int],
     _words: list[bytes],
 ) -> int:
-    stream = ctx.db.stream(key)
-    group = stream.groups.get(group_name) if stream is not None else None
+    stream, group = ctx.db.stream(key), group_if_there(ctx, key, group_name)
     if stream is None or group is None:
         return 0
     nacked = 0

@@ -37,10 +37,9 @@ def _need_key(ctx: Context, key: bytes) -> Stream:
 
 def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
     stream = _need_key(ctx, key)
-    group = stream.groups.get(name)
-    if group is None:
+    if name not in stream.groups:
         raise CommandError(messages.no_group_for_key(name, key))
-    return GroupRef(key, stream, name, group)
+    return GroupRef(key, stream, name, stream.group(name))
 
 
 def _changed(ctx: Context, event: bytes, key: bytes) -> None:

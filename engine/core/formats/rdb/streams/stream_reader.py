@@ -263,12 +263,13 @@ def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:
         producer, count = yield from whole(reader, lambda: (reader.string(), reader.length()))
         if not producer or count > maxsize:
             raise BadFormatError
-        sent = producers.by_producer.setdefault(producer, {})
+        sent = dict(producers.by_producer.get(producer, {}))
         for _ in range(count):
             iid, entry_id = yield from whole(reader, lambda: (reader.string(), load_pair(reader)))
             sent[iid] = entry_id
         if b"" in sent:
             raise BadFormatError
+        producers.restore(producer, sent)
         yield False
     producers.added, producers.duplicates = yield from whole(reader, lambda: (_load_count(reader), _load_count(reader)))
     return producers
