@@ -6,6 +6,7 @@ import enum
 import random
 import socket
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from streamclient.wire_errors import LoginRefusedError, ResponseError
@@ -114,12 +115,23 @@ def is_transient(reply: Any) -> bool:
     return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
 
 
+def redirection(replies: Iterable[Any]) -> str | None:
+    """Return the ASK redirection among replies, which is to be followed; None if there is none, or if the keys are
+    still on different nodes.
+    """
+    # Only errors become text: a reply of XINFO contains entries, which may have many megabytes.
+    errors = [str(each) for each in replies if isinstance(each, ResponseError)]
+    if any(each.startswith("TRYAGAIN") for each in errors):
+        return None
+    return next((each for each in errors if each.startswith("ASK ")), None)
+
+
 def is_forbidden(reply: Any) -> bool:
     """Return whether the reply is an error about the user's rights."""
+    if not isinstance(reply, ResponseError):
+        return False
     text = reason_of(reply)
-    return isinstance(reply, ResponseError) and (
-        text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
-    )
+    return text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
 
 
 def is_permanent(cause: BaseException) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from streamclient.config.address import parse
 from streamclient.refusals import refused, row_refused
-from streamclient.retry import Refusal, is_transient, refusal_of
+from streamclient.retry import Refusal, is_forbidden, is_transient, redirection, refusal_of
 from streamclient.wire_errors import ResponseError
 
 LATER, SERVER, ROW = Refusal.LATER, Refusal.SERVER, Refusal.ROW
@@ -66,3 +66,23 @@ def test_a_refusal_says_what_its_first_word_means(text: str, meaning: str) -> No
     problem = refused(parse("redis://localhost"), "XADD", text)
     assert problem.condition == "SERVER_REFUSED"
     assert meaning in str(problem)
+
+
+class _Entries(list[bytes]):
+    """A reply with large entries, whose text takes seconds and a multiple of its memory."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("a reply that is no error became a text")
+
+
+def test_only_errors_become_texts() -> None:
+    """A redirection is found among replies without making texts of replies with entries."""
+    ask, moving = (
+        ResponseError("ASK 5 127.0.0.1:7001"),
+        ResponseError("TRYAGAIN Multiple keys request during rehashing"),
+    )
+    assert redirection([_Entries(), b"ASK 1 x", None]) is None
+    assert redirection([_Entries(), ask, _Entries()]) == str(ask)
+    assert redirection([ask, moving, _Entries()]) is None
+    assert not is_forbidden(_Entries())
+    assert not is_transient(_Entries())

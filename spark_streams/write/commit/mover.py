@@ -34,7 +34,7 @@ from spark_streams.write.tasks.slot_transaction import Terms
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import row_refused
-from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
+from streamclient.retry import Refusal, is_transient, reason_of, redirection, refusal_of
 from streamclient.wire_errors import ResponseError
 
 #: Adds the rows of a chunk, which are XADD commands in RESP. A row with the field names of the previous row is parsed
@@ -218,8 +218,8 @@ class Mover:
         asking: list[Command] = []
         self._link = link = self._connection.link(rows.stream)
         replies = link.pipeline(reads)
-        redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
-        if redirected is not None and not any(str(each).startswith("TRYAGAIN") for each in replies):
+        redirected = redirection(replies)
+        if redirected is not None:
             asking = [("ASKING",)]
             self._link = link = self._connection.link_for_ask(redirected)
             replies = link.pipeline([each for command in reads for each in (*asking, command)])[1::2]

@@ -50,7 +50,7 @@ from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import TransactionResult, pack, transaction_result
-from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
+from streamclient.retry import Refusal, is_transient, reason_of, redirection, refusal_of
 from streamclient.wire_errors import LinkError, ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
@@ -266,8 +266,8 @@ class SlotTransaction:
             commands += [column_writes.question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
-        redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
-        if redirected is not None and not any(str(each).startswith("TRYAGAIN") for each in replies):
+        redirected = redirection(replies)
+        if redirected is not None:
             link = self._connection.link_for_ask(redirected)
             self._owners.claim(link, self)
             prefix = (("ASKING",),)
