@@ -23,7 +23,7 @@ from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 
 if TYPE_CHECKING:
-    from pystreams.dashboard.api.requests.reading import Decoders
+    from pystreams.dashboard.api.reading import Decoders
     from pystreams.dashboard.app.oidc import Provider
     from pystreams.dashboard.app.run import Target
 
@@ -225,7 +225,7 @@ def _targets(
 
 def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
     """Return the decoders of values, by stream."""
-    from pystreams.dashboard.api.requests.reading import Decoders  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.api.reading import Decoders  # noqa: PLC0415 - an extra, which other verbs do without
 
     if url is None:
         return Decoders(rules)

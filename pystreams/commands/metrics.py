@@ -79,7 +79,7 @@ def metrics(
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="dashboard")
-    from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.metrics import exporter  # noqa: PLC0415 - an extra, which other verbs do without
 
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics))
     shown = exporter.Exporter(collector, scrape_timeout)
@@ -89,7 +89,7 @@ def metrics(
             _write(run, collector, shown)
             return
         try:
-            server = http.MetricsServer(bind, port, shown)
+            server = exporter.MetricsServer(bind, port, shown)
         except OSError as cause:
             fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
         stack.enter_context(server)

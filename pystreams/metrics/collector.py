@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from pystreams.connect.target import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, StreamRow
-from pystreams.metrics import server_samples, table
-from pystreams.metrics import stream_samples as of_streams
+from pystreams.metrics import samples, table
 from pystreams.metrics.table import Sample
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups.sampling import Samples
@@ -138,8 +137,8 @@ class Collector:
                 continue
             yield Sample(table.UP, 1, (), node)
             if isinstance(info, bytes):
-                yield from server_samples.of_info(info_lines(info), node)
-            yield from server_samples.of_slow_log(length, last, node)
+                yield from samples.of_info(info_lines(info), node)
+            yield from samples.of_slow_log(length, last, node)
 
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
         """Yield the samples of contents: streams, groups, consumers, and reports of Spark queries."""
@@ -147,7 +146,7 @@ class Collector:
         now = paged_calls.now_ms(connection)
         self._queries.read_new(connection, now)
         for each in self._queries.latest.values():
-            yield from of_streams.of_query(QueryRow(each.report, each.at, now))
+            yield from samples.of_query(QueryRow(each.report, each.at, now))
         chosen, more = self._names.now(connection)
         shown = group_count = 0
         forbidden: set[bytes] = set()
@@ -158,9 +157,9 @@ class Collector:
         for page in pages:
             shown += len(page.streams)
             for stream in page.streams:
-                yield from of_streams.of_stream(StreamRow(stream, now), database)
+                yield from samples.of_stream(StreamRow(stream, now), database)
             for group, status in page.groups:
-                yield from of_streams.of_group(GroupRow(group, status), database, consumers=self._chosen.consumers)
+                yield from samples.of_group(GroupRow(group, status), database, consumers=self._chosen.consumers)
             group_count += len(page.groups)
             left -= paged_calls.PAGE
             if left > 0 and (time.monotonic() > end or group_count > _GROUPS):

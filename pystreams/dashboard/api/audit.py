@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.dashboard.audit_log import RecordedChange
 
 _LONGEST_OFFSET = 2**53

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.dashboard.audit_log import UnwritableError
 from pystreams.dashboard.security.sessions import Planned
 from pystreams.errors import fail

@@ -2,22 +2,28 @@
 
 The file is written page by page in a thread, within limits, in a temporary folder. The folder is removed before the
 file is sent. The open file then has no name, so the system frees its space when it is closed, even after a crash.
+
+A response is sent until its chunks end or the browser disconnects. The HTTP server (`app.run.Watch`) disconnects a
+browser if its unread data does not become less and the number of sent chunks (`SENT`) does not grow.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
 import anyio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls
@@ -25,6 +31,50 @@ from pystreams.values import names, positions
 from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
+
+#: Key in a request's scope for the number of sent chunks.
+SENT = "pystreams.sent"
+
+
+class Streamed(Response):
+    """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is called.
+
+    Sent chunks are counted: while a browser reads, new chunks replace the data that it has read, so the amount of
+    unread data does not show whether the browser reads.
+    """
+
+    def __init__(
+        self, chunks: AsyncIterator[bytes], left: Callable[[], None], headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        super().__init__(None, 200)
+        self._chunks, self._left, self._head = chunks, left, list(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        leaving = asyncio.ensure_future(disconnected(receive))
+        sending = asyncio.ensure_future(self._send(scope, send))
+        try:
+            await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (leaving, sending):
+                task.cancel()
+            await asyncio.gather(leaving, sending, return_exceptions=True)
+            self._left()
+
+    async def _send(self, scope: Scope, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._head})
+        sent = 0
+        async for chunk in self._chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            sent += 1
+            scope[SENT] = sent
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def disconnected(receive: Receive) -> None:
+    """Wait until the browser disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
 
 MOST_EXPORTS = 2  # maximum number of concurrent exports from a server, in all sessions
 MOST_ENTRIES = 1_000_000  # maximum number of exported entries

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.streams import dead_letters, entries, inventory
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from pystreams import measures
-from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
+from pystreams.dashboard.api.reading import AUTOMATIC, Decoders
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.dashboard.security.sessions import Session, Sessions, same

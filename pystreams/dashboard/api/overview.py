@@ -8,7 +8,7 @@ from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.parameters import Asked, shown
+from pystreams.dashboard.api.requests import Asked, shown
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.series import Curve
 from pystreams.dashboard.sampling.snapshot import ATTENTION, SORTS, Snapshot

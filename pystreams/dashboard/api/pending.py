@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.streams.paged_calls import ask, ask_all

@@ -8,7 +8,7 @@ from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import QueryRow
 from pystreams.streams import entries, inventory, paged_calls

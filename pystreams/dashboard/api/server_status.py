@@ -8,7 +8,7 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.overview import server_facts
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Asked
 from pystreams.dashboard.security.masks import Masks
 from pystreams.streams import paged_calls
 from streamclient.connection import Command

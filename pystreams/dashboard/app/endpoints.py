@@ -15,9 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pystreams.dashboard.api import changes, export, login, overview
-from pystreams.dashboard.api.requests import answers, parameters
-from pystreams.dashboard.api.requests.access import Access, Traffic
-from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests import Access, Asked, Traffic, query
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from pystreams.errors import FAILURES, Status, status_of
@@ -273,7 +271,7 @@ class Endpoints:
             made.close()
 
         async def watch() -> None:
-            await answers.disconnected(request.receive)
+            await export.disconnected(request.receive)
             made.close()
 
         self._exports += 1
@@ -292,7 +290,7 @@ class Endpoints:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        return answers.Streamed(made.chunks(), left, made.headers())
+        return export.Streamed(made.chunks(), left, made.headers())
 
     # --- helpers ------------------------------------------------------------------------------------------------------
 
@@ -343,7 +341,7 @@ def _host(request: Request) -> str:
 
 
 def _query(request: Request) -> dict[str, Any]:
-    return dict(parameters.query(request.scope["query_string"]))
+    return dict(query(request.scope["query_string"]))
 
 
 async def _body(request: Request) -> dict[str, Any] | None:

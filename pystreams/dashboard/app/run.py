@@ -26,9 +26,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pystreams.dashboard import audit_log
+from pystreams.dashboard.api.export import SENT
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.requests.answers import SENT
-from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
+from pystreams.dashboard.api.reading import AUTOMATIC, Decoders
 from pystreams.dashboard.app.oidc import Oidc, Provider
 from pystreams.dashboard.app.site import Part, Site, site
 from pystreams.dashboard.audit_log import Audit

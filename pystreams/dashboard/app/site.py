@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from pystreams.dashboard.api import audit, groups, letters, login, overview, pending, queries, server_status, streams
+from pystreams.dashboard.api import audit, letters, login, overview, pending, queries, server_status, streams
 from pystreams.dashboard.app.endpoints import Endpoints, Metrics, Question, problem
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.guard import TOO_LARGE, Guard, TooLargeError
@@ -35,7 +35,7 @@ QUESTIONS: dict[str, Question] = {
     "entries": streams.browse,
     "entry": streams.entry,
     "tail": streams.tail,
-    "group": groups.group,
+    "group": streams.group,
     "pending": pending.overview,
     "pending/entries": pending.entries,
     "letters": letters.holders,

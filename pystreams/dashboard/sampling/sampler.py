@@ -1,5 +1,9 @@
 """The sampler: a thread that samples the server periodically for all browsers.
 
+A sample has the streams, their groups, and INFO, with values kept from earlier samples. The server is searched for new
+streams every few samples. Each sample requests the sizes in bytes of one page of streams, and details of groups with
+unread or pending entries. So a sample sends a few commands per stream, in pipelines.
+
 Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average. So the pause is
 longer after a sample that was slow or sent many commands. An unreachable server is retried every second. Meanwhile the
 last sample stays available, with the reason for the failure.
@@ -9,16 +13,168 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from pystreams import measures
 from pystreams.dashboard.sampling.series import Curve, History
-from pystreams.dashboard.sampling.server_sample import ServerSamples, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
+from pystreams.measures import GroupRow, StreamRow
+from pystreams.streams import dead_letters, inventory, paged_calls
+from pystreams.streams.groups.group_states import SEVERITY
+from pystreams.streams.groups.sampling import Name, Rates, Samples
+from pystreams.streams.inventory import Stream
 from streamclient.config.address import Address
-from streamclient.connection import BROKEN, Connection
+from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
+from streamclient.reply_maps import info_lines
+from streamclient.streams.lag import Budget
+
+_NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
+_SAMPLE_EVERY_MS = 10_000  # minimum time between two stored samples of a group; its status is judged from these
+_SAMPLES_FOR_GROWTH = 4  # minimum number of stored samples that show whether a lag grows
+_SIZES_PER_SAMPLE = 200  # number of streams whose sizes one sample requests
+_COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
+
+
+_OF_STREAM = tuple(each for each in measures.STREAM if each.has_history)
+_OF_GROUP = tuple(each for each in measures.GROUP if each.has_history)
+#: Lines of INFO that are summed over the masters of a cluster.
+_SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
+
+
+def info(connection: Connection) -> dict[str, str]:
+    """Return the lines of INFO; empty if the user may not call INFO.
+
+    For a cluster, return one master's lines, but sums over all masters for the lines in `_SUMS`.
+    """
+    if not connection.topology.is_cluster:
+        return info_lines(connection.pipeline([("INFO",)])[0])
+    found: list[dict[str, str]] = []
+    for endpoint in connection.topology.masters():
+        with suppress(*BROKEN):  # use only the masters that reply
+            found.append(info_lines(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
+    facts = dict(found[0]) if found else {}
+    for line in _SUMS:
+        numbers = [each[line] for each in found if each.get(line, "").isdigit()]
+        if numbers:
+            facts[line] = str(sum(map(int, numbers)))
+    return facts
+
+
+class ServerSamples:
+    """Successive samples of one server.
+
+    `also_sent`: function that returns the number of commands that this process has sent on other connections.
+    """
+
+    def __init__(self, also_sent: Callable[[], int] = lambda: 0) -> None:
+        self._also_sent = also_sent
+        self._names: list[bytes] = []
+        self._letters: list[bytes] = []
+        self._number = 0
+        self._samples = Samples(_SAMPLE_EVERY_MS, _SAMPLES_FOR_GROWTH)
+        self._commands: Rates[str] = Rates()
+        self._sizes: dict[bytes, int] = {}
+        self._next_size = 0
+
+    def sample(self, connection: Connection) -> Snapshot:
+        """Take a sample, and return it."""
+        begin = time.monotonic()
+        sent = connection.sent
+        now = paged_calls.now_ms(connection)
+        if self._number % _NAMES_EVERY == 0:
+            self._names = sorted(inventory.scan(connection))
+        self._ask_sizes(connection)
+        forbidden: set[bytes] = set()
+        streams: list[Stream] = []
+        groups: dict[Name, GroupRow] = {}
+        budget = Budget(_COUNTED)
+        for page in self._samples.pages(connection, self._names, now, every=False, budget=budget, forbidden=forbidden):
+            streams += [replace(each, bytes=self._sizes.get(each.name)) for each in page.streams]
+            groups |= {(group.stream.name, group.name): GroupRow(group, status) for group, status in page.groups}
+        if self._number % _LETTERS_EVERY == 0:
+            self._letters = list(dead_letters.holders(connection, self._names))
+        self._number += 1
+        rows = _rows(now, streams, groups)
+        took = time.monotonic() - begin
+        facts = info(connection)
+        letters = [name for name in self._letters if name in rows]
+        commands = self._command_rates(now, facts, connection.sent + self._also_sent())
+        return Snapshot(now, rows, groups, facts, letters, took, commands, connection.sent - sent, len(forbidden))
+
+    def forget_names(self) -> None:
+        """Search for streams and dead letters again in the next sample."""
+        self._number = 0
+
+    def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
+        """Return commands per second: "own" for the dashboard, "others" for all other clients."""
+        total = facts.get("total_commands_processed", "")
+        counts = {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {})
+        rates = {name: self._commands.add(name, now, count) for name, count in counts.items()}
+        return {name: rate for name, rate in rates.items() if rate is not None}
+
+    def _ask_sizes(self, connection: Connection) -> None:
+        """Request the sizes of the next page of streams."""
+        if self._next_size >= len(self._names):
+            self._next_size = 0
+            self._sizes = {name: size for name, size in self._sizes.items() if name in set(self._names)}
+        page = self._names[self._next_size : self._next_size + _SIZES_PER_SAMPLE]
+        self._next_size += _SIZES_PER_SAMPLE
+        commands: list[Command] = [("MEMORY", "USAGE", name, "SAMPLES", 5) for name in page]
+        for name, reply in zip(page, connection.pipeline(commands) if commands else (), strict=True):
+            if isinstance(reply, int):
+                self._sizes[name] = reply
+
+
+def _rows(now: int, streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
+    of_stream: dict[bytes, list[GroupRow]] = defaultdict(list)
+    for row in groups.values():
+        of_stream[row.group.stream.name].append(row)
+    return {stream.name: _row(now, stream, of_stream.get(stream.name, [])) for stream in streams}
+
+
+def _row(now: int, stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
+    if not rows:
+        return StreamRow(stream, now)
+    return StreamRow(
+        stream,
+        now,
+        lag=max((row.group.lag for row in rows if row.group.lag is not None), default=None),
+        behind_ms=max((row.group.behind_ms for row in rows if row.group.behind_ms is not None), default=None),
+        pending=sum(row.group.pending for row in rows),
+        status=max((row.status for row in rows), key=SEVERITY.__getitem__),
+        exact=all(row.group.exact for row in rows),
+    )
+
+
+def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
+    """Return the numbers of a snapshot for the history.
+
+    A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
+    """
+    totals, facts = snapshot.totals, snapshot.facts
+    numbers: dict[Hashable, float | None] = {
+        ("rate",): totals.rate,
+        ("lag",): totals.lag,
+        ("pending",): totals.pending,
+        ("entries",): totals.entries,
+        ("commands",): snapshot.commands.get("others"),
+    }
+    for key, line in (
+        ("memory", "used_memory"),
+        ("clients", "connected_clients"),
+    ):
+        value = facts.get(line, "")
+        numbers[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
+    for name, row in snapshot.streams.items():
+        numbers |= {(each.name, name): each.json(row) for each in _OF_STREAM}
+    for (name, group), group_row in snapshot.groups.items():
+        numbers |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
+    return numbers
+
 
 INTERVAL = 2.0  # default time between two samples, in seconds
 _PAUSE_UNREACHABLE = 1.0  # pause after a failure, in seconds

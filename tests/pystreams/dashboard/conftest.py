@@ -16,7 +16,7 @@ from pystreams.connect import target
 from pystreams.connect.target import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.requests.reading import Decoders
+from pystreams.dashboard.api.reading import Decoders
 from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampling.sampler import Sampler

@@ -22,7 +22,7 @@ import pytest
 import redis
 
 from pystreams.dashboard.api import export
-from pystreams.dashboard.api.requests.answers import Streamed
+from pystreams.dashboard.api.export import Streamed
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for

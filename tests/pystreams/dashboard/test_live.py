@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import redis
 
+from pystreams.dashboard.api.export import SENT
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app.run import Server, Watch, listen
 from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.sampling import sampler as sampler_module

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted
-from pystreams.dashboard.api.requests.reading import Decoders, Reader
+from pystreams.dashboard.api.reading import Decoders, Reader
 from pystreams.dashboard.security.masks import MASKED, Masks
 from streamclient.errors import PystreamsError
 from streamclient.formats.registry import Registry

@@ -13,8 +13,8 @@ import redis
 from starlette.testclient import TestClient
 
 from pystreams.connect import profiles
+from pystreams.dashboard.api import requests
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.requests import access
 from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.errors import CommandError
@@ -108,7 +108,7 @@ def test_a_hanging_server_does_not_delay_others(
     instance: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While all threads of one server wait, requests to other servers and to the list are answered."""
-    monkeypatch.setattr(access, "_PATIENCE", 5.0)
+    monkeypatch.setattr(requests, "_PATIENCE", 5.0)
     client.xadd("s", {"a": 1})
     with ExitStack() as stack:
         url = stack.enter_context(_hanging())

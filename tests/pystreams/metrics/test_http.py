@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 import pytest
 
 from pystreams.connect.target import Wanted
-from pystreams.metrics import http
+from pystreams.metrics import exporter as http
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from tests import servers

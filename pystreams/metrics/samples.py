@@ -1,4 +1,4 @@
-"""Conversion of the replies to INFO and SLOWLOG to samples, without I/O."""
+"""Conversion of replies to INFO and SLOWLOG, and of measures, to samples, without I/O."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pystreams import measures
+from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics import table
-from pystreams.metrics.table import Metric, Sample
+from pystreams.metrics.table import METRICS, Metric, Sample
 
 _DATABASE = re.compile(r"db[0-9]+")
 _REPLICA = re.compile(r"slave[0-9]+")
@@ -100,3 +102,50 @@ def _number(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+#: Maximum number of a group's consumers that have their own samples: those with the most pending entries.
+CONSUMERS = 1000
+
+
+def text(name: bytes) -> str:
+    r"""Return a name as a label's value: unchanged, or with escapes if it is not UTF-8.
+
+    Different names stay different, so backslashes are doubled in a name that contains the text of an escape, such as a
+    backslash followed by `xff`.
+    """
+    try:
+        found = name.decode()
+        if "\\x" not in found:
+            return found
+    except UnicodeDecodeError:
+        pass
+    return name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def of_stream(row: StreamRow, database: str) -> Iterator[Sample]:
+    """Return the samples of a stream. `database`: value of the label, such as `db0`."""
+    return _samples(measures.STREAM, row, (database, text(row.stream.name)))
+
+
+def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sample]:
+    """Yield the samples of a group, and of its consumers if requested. Unknown values are skipped."""
+    group = row.group
+    labels = (database, text(group.stream.name), text(group.name))
+    yield from _samples(measures.GROUP, row, labels)
+    if not consumers:
+        return
+    shown = group.consumers or ()
+    if len(shown) > CONSUMERS:
+        shown = tuple(sorted(shown, key=lambda each: -each.pending)[:CONSUMERS])
+    for each in shown:
+        yield from _samples(measures.CONSUMER, each, (*labels, text(each.name)))
+
+
+def of_query(row: QueryRow) -> Iterator[Sample]:
+    """Return the samples of a Spark query's last batch, from the report of `StreamMonitor`."""
+    return _samples(measures.QUERY, row, (row.report.query, row.report.id))
+
+
+def _samples(view: View[Row], row: Row, labels: tuple[str, ...]) -> Iterator[Sample]:
+    return (Sample(METRICS[name], value, labels) for each in view for name, value in each.samples(row))
