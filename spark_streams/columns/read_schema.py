@@ -176,8 +176,8 @@ class ReadSchema:
         for part in parts:
             rows = slice(first, first + part.count)
             origin = [(_stream_at(stream, row), 1) for row in range(rows.start, rows.stop)]
-            some = (None if each is None else each[rows] for each in (deliveries, mask))
-            yield part, self.batch(part, origin, *some, counts)
+            delivered, kept = (None if each is None else each[rows] for each in (deliveries, mask))
+            yield part, self.batch(part, origin, delivered, kept, counts)
             first = rows.stop
 
     def batch(
