@@ -18,7 +18,6 @@ from engine.core.streams import group_progress
 from engine.core.streams.entries import IdColumns
 from engine.core.streams.group_progress import UNKNOWN, Counters
 from engine.core.streams.pending import NOBODY, PendingList, Record
-from engine.core.streams.runs import Run, id_columns
 
 
 class Consumer:
@@ -161,20 +160,19 @@ class Group:
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 
-    def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> IdColumns:
-        """Deliver new entries to ``consumer``, and return their IDs. The entries become pending unless ``noack``."""
-        ms, seq = id_columns(runs)
+    def deliver(self, stream: Counters, new: IdColumns, consumer: Consumer, now: int, noack: bool) -> None:
+        """Deliver new entries with these IDs to ``consumer``. The entries become pending unless ``noack``."""
+        ms, seq = new
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))
         if noack:
-            return ms, seq
+            return
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
             # Remove exactly the delivered IDs: released IDs between them may belong to deleted entries.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
-        return ms, seq
 
     def _forget_nacked(self, low: int, high: int) -> None:
         for entry_id in [entry_id for entry_id in self.nacked if low <= entry_id <= high]:

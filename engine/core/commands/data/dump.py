@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
-#: DUMP writes a stream in steps if the number of its entries plus pending entries is at least this.
+#: DUMP writes a stream in steps if the number of its entries, groups and pending entries is at least this.
 _LONG = 2000
 #: DUMP writes a hash in steps if it has at least this many fields.
 _MANY = 5000
@@ -37,6 +37,8 @@ _LONG_PAYLOAD = 200_000
 #: Number of pieces of an encoded value that DUMP writes per step. RESTORE reads a payload with
 #: ``value_reader.load``, and runs this many steps of that function in each step of the command.
 _NODES = 2
+#: Number of bytes up to which DUMP writes more pieces per step.
+_SHORT = 4096
 #: Minimum size in bytes of the chunks of DUMP's reply, except the last ones. Also the maximum number of bytes added
 #: to the checksum per step.
 _CHECKED = 256 * 1024
@@ -63,6 +65,9 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
     waiting: list[bytes] = []
     size = 0
     while found := list(islice(pieces, _NODES)):
+        # The pieces of groups without pending entries are short: take more of them.
+        while sum(map(len, found)) < _SHORT and (more := list(islice(pieces, len(found)))):
+            found += more
         waiting += found
         size += sum(map(len, found))
         if size >= _CHECKED:
@@ -137,7 +142,8 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     work: Generator[None, None, Reply] | None = None
     is_apart = False
     if isinstance(value, Stream):
-        if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
+        size = value.length + len(value.groups)
+        if size >= _LONG or size + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
             # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
             work, is_apart = _dump_in_steps(*writer.dumped(value.copy(Storage.for_reading_once()))), True
     elif isinstance(value, Hash) and len(value) >= _MANY:

@@ -27,7 +27,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.protocol.xadd import XaddRun
 from engine.core.streams.group_progress import shown
-from engine.core.streams.runs import equal_ranges
+from engine.core.streams.runs import equal_ranges, id_columns
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text import messages
 from streamwire.walker import AFTER, Mismatch, Walker
@@ -254,7 +254,8 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
     runs = stream.first_runs(low, high, most)
     if not runs:
         return 0
-    delivered = group.deliver(stream, runs, consumer, time, noack=False)
+    delivered = id_columns(runs)
+    group.deliver(stream, delivered, consumer, time, noack=False)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if ctx.replication.feeds:

@@ -13,7 +13,7 @@ from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import claims, history, pending_entries, reads, xgroup
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import CommandError, Steps
-from engine.core.streams import pending, trimming
+from engine.core.streams import pending, runs, trimming
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -133,6 +133,25 @@ def test_references_of_many_groups_are_looked_up_in_steps(command):
     reply, count = finished(side, side.run(command))
     assert count > 10
     assert (encoded(reply), state(side.core)) == (encoded(expected), state(whole.core))
+
+
+@pytest.mark.parametrize("read", ["STREAMS s >", "NOACK STREAMS s >", "COUNT 150 STREAMS t s > >"])
+def test_many_new_entries_are_delivered_in_steps(monkeypatch, read):
+    """XREADGROUP delivers very many new entries in steps, with the same result, also after a replay of the log."""
+    monkeypatch.setattr(reads, "_DELIVERED_AT_ONCE", STEP)
+    monkeypatch.setattr(runs, "_MANY_RUNS", 0)
+    monkeypatch.setattr(runs, "_MANY_ENTRIES", 50)
+    command, sides = f"XREADGROUP GROUP new c {read}", (Side(), Side())
+    for side in sides:
+        side.run("XGROUP CREATE s new 0; XGROUP CREATE t new 0")
+    whole, side = sides
+    expected = encoded(whole.run(command))
+    side.core.allow_steps()
+    reply, count = finished(side, side.run(command), {3: "XADD t * between steps; XDEL s 100-1"})
+    whole.run("XADD t * between steps; XDEL s 100-1", after_ms=5)
+    assert count > 10
+    assert (encoded(reply), state(side.core)) == (expected, state(whole.core))
+    check_replay(side.core, NOW_US + 5000)
 
 
 @pytest.mark.parametrize("seed", range(20))

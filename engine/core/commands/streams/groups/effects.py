@@ -13,7 +13,6 @@ from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
 from engine.core.streams.entries import IdColumns
 from engine.core.streams.group import Consumer
-from engine.core.streams.runs import Run
 
 #: Maximum number of IDs in one command of the log.
 IDS_AT_ONCE = 1000
@@ -29,16 +28,16 @@ def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
     return consumer
 
 
-def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool) -> None:
+def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, new: IdColumns, noack: bool) -> None:
     """Deliver new entries: advance the group's position and, unless ``noack``, make them pending.
 
     A delivery counts as one change regardless of the number of entries, as in Redis.
     """
-    delivered = ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
+    ref.group.deliver(ref.stream, new, consumer, ctx.now, noack)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if not noack:
-            record_new(ctx, ref, consumer.name, delivered, ctx.now)
+            record_new(ctx, ref, consumer.name, new, ctx.now)
         record_position(ctx, ref)
 
 

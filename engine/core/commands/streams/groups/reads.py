@@ -17,7 +17,7 @@ from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply, Steps, held_by
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.runs import Run, reply_of
+from engine.core.streams.runs import Run, id_columns, reply_of
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text import messages
@@ -27,6 +27,8 @@ from engine.text import messages
 _RECHECK_MS = 100
 #: Number of pending entries above which XREADGROUP reads them in steps.
 _MANY_PENDING = 5000
+#: Number of new entries that one step of XREADGROUP delivers.
+_DELIVERED_AT_ONCE = 5000
 #: Start of a read with ``>``, which returns entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
@@ -129,8 +131,16 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
             )
         reads.append((key, start, history))
     work = _read_group(ctx, argv, read, reads, budget)
-    size = sum(history.size() for _, _, history in reads if history is not None)
+    size = sum(_size(ctx, read, key, history) for key, _, history in reads)
     return ctx.in_steps(argv, work) if size > _MANY_PENDING else Steps(argv, work).all()
+
+
+def _size(ctx: Context, read: Read, key: bytes, history: History | None) -> int:
+    """Return the maximum number of records that the read of one stream examines or adds."""
+    if history is not None:
+        return history.size()
+    ref = need_group(ctx, key, read.group or b"", messages.no_group_read, again=True)
+    return min(ref.stream.count(ref.group.last_id + 1, ids.MAX_ID), read.count or NEW, read.maxcount or NEW)
 
 
 def _read_group(
@@ -154,7 +164,7 @@ def _read_group(
             continue
         ref = need_group(ctx, key, name, messages.no_group_read, again=True)
         consumer = see_consumer(ctx, ref, read.consumer)
-        reply = _new_entries(ctx, ref, read, consumer, budget, claims)
+        reply = yield from _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
             found.append((key, reply))
     if found:
@@ -174,10 +184,24 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
-            deliver(ctx, ref, consumer, runs, read.noack)
             reply = reply_of(runs)
-            return ByKey([(key, reply)]) if type(reply) is Frames else _by_key([(key, reply)])
+            if type(reply) is Frames:
+                deliver(ctx, ref, consumer, id_columns(runs), read.noack)
+                return ByKey([(key, reply)])
+            return ctx.in_steps(argv, _deliver_many(ctx, ref, consumer, runs, read.noack, _by_key([(key, reply)])))
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
+
+
+def _deliver_many(
+    ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool, reply: Reply
+) -> Generator[None, None, Reply]:
+    """Deliver new entries in steps; return ``reply``."""
+    ms, seq = id_columns(runs)
+    for at in range(0, len(ms), _DELIVERED_AT_ONCE):
+        if at:
+            yield
+        deliver(ctx, ref, consumer, (ms[at : at + _DELIVERED_AT_ONCE], seq[at : at + _DELIVERED_AT_ONCE]), noack)
+    return reply
 
 
 def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> Reply:
@@ -215,7 +239,7 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 
 def _new_entries(
     ctx: Context, ref: GroupRef, read: Read, consumer: Consumer, budget: Budget, claims: int | None
-) -> Reply | None:
+) -> Generator[None, None, Reply | None]:
     """Return the entries for ``>``: with CLAIM, idle pending ones first, then new ones; None if nothing was found."""
     claimed: list[Reply] = []
     if claims is not None:
@@ -223,12 +247,15 @@ def _new_entries(
     runs: list[Run] = []
     if ref.stream.last_id > ref.group.last_id:
         runs = budget.select(ref.stream, ref.group.last_id + 1, len(claimed))
-    if runs:
-        deliver(ctx, ref, consumer, runs, read.noack)
+    if not runs:
+        return claimed or None
+    reply: Reply
     if claims is None:
-        return reply_of(runs) if runs else None
-    fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
-    return claimed + fresh or None
+        reply = reply_of(runs)
+    else:
+        fresh = (segment.frame_at(at) for segment, first, last in runs for at in range(first, last))
+        reply = [*claimed, *(_with_history(entry, 0, 0) for entry in fresh)]
+    return (yield from _deliver_many(ctx, ref, consumer, runs, read.noack, reply))
 
 
 def _with_history(entry: bytes, idle: int, count: int) -> Raw:

@@ -141,10 +141,13 @@ def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
 def needed_form(stream: Stream, name: bytes, group: Group) -> int:
     """Return the oldest RDB encoding that loses no value of a field with ``rest``; OURS if each loses one."""
     needed = V7_0
-    for fields, owners in _tables(name, group):
+    # No ``_tables``, because a stream can have very many groups.
+    for fields, owners in (GROUP, None), (CONSUMER, group.consumers):
         for field in fields:
-            if field.rest and field.since > needed and _differing(field, stream, owners):
-                needed = field.since
+            if field.rest and field.since > needed:
+                values = {name: group} if owners is None else owners
+                if values and _differing(field, stream, values):
+                    needed = field.since
     return needed
 
 
