@@ -95,12 +95,12 @@ def date_text(days: int) -> str:
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
-def local_text(micros: int, between: str = " ", *, short: bool = False) -> str:
-    """Return the text of a time, without a zone. `short`: omit a fraction that is zero."""
+def local_text(micros: int) -> str:
+    """Return the text of a time in ISO 8601, without a zone, and without a fraction if it is zero."""
     days, rest = divmod(micros, DAY)
     seconds, fraction = divmod(rest, SECOND)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{date_text(days)}{between}{clock}" + (f".{fraction:06d}" if fraction or not short else "")
+    return f"{date_text(days)}T{clock}" + (f".{fraction:06d}" if fraction else "")
 
 
 def offset_text(offset: int) -> str:

@@ -214,44 +214,55 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
-#: Earlier times are written in UTC, because before 1972 some offsets have seconds.
-_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY
-_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY  # Africa/Monrovia had seconds until 1972-01-07
+#: Earlier times are written in UTC: offsets had seconds until 1972-01-07 (Africa/Monrovia).
+_WHOLE_MINUTES = calendar.days_of(1973, 1, 1) * calendar.DAY
 
 
 def _show(column: Any) -> Any:
-    """Return the texts of timestamps. A time with a zone is written in that zone, with its offset."""
+    return pc.cast(_texts(column), pa.binary())
+
+
+def _to_json_fast(column: Any) -> Any:
+    return pc.binary_join_element_wise('"', _texts(column), '"', "")
+
+
+def _to_json(kind: Any) -> Write:
+    zone = None if kind.tz is None else time_zones.info(kind.tz)
+    return lambda micros: f'"{_any_text(micros, zone)}"'
+
+
+def _texts(column: Any) -> Any:
+    """Return the texts of timestamps in ISO 8601. A time with a zone is written in that zone, with its offset."""
     name, numbers = column.type.tz, _micros(column)
     if name is None:
-        text = mixed(numbers, _USUAL_MICROS, _clock_text, calendar.local_text)
-    elif name == "UTC":
-        text = mixed(numbers, _USUAL_MICROS, _utc_text, lambda micros: f"{calendar.local_text(micros)}Z")
-    else:
-        zone = time_zones.info(name)
-        text = mixed(numbers, _SAME_CLOCKS, lambda some: _zoned_text(some, name), lambda some: _any_text(some, zone))
-    return pc.cast(text, pa.binary())
+        return mixed(numbers, _USUAL_MICROS, _clock_text, lambda micros: _any_text(micros, None))
+    if name == "UTC":
+        return mixed(numbers, _USUAL_MICROS, _utc_text, lambda micros: _any_text(micros, datetime.UTC))
+    zone = time_zones.info(name)
+    return mixed(numbers, _SAME_CLOCKS, lambda some: _zoned_text(some, name), lambda some: _any_text(some, zone))
 
 
 def _micros(column: Any) -> Any:
     return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
 
 
-def _clock_text(micros: Any) -> Any:
-    """Return the texts of local times.
-
-    Arrow's own conversion of times with a zone to text takes forty times as long.
-    """
-    return pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string())
-
-
-def _utc_text(micros: Any) -> Any:
-    return pc.binary_join_element_wise(_clock_text(micros), "Z", "")
+def _any_text(micros: int, zone: datetime.tzinfo | None) -> str:
+    """Return the text of one time of any year, with or without a zone."""
+    if zone is None:
+        return calendar.local_text(micros)
+    offset = calendar.offset_at(micros, zone)
+    if not offset or micros < _WHOLE_MINUTES:
+        return f"{calendar.local_text(micros)}Z"
+    return calendar.local_text(micros + offset) + calendar.offset_text(offset)
 
 
 def _zoned_text(micros: Any, zone: str) -> Any:
     local, offsets = _local(micros, zone)
-    text = pc.binary_join_element_wise(_clock_text(local), _offset_texts(offsets, colon=""), "")
-    return pc.if_else(pc.less(micros, _WHOLE_MINUTES), _utc_text(micros), text)
+    coded = offsets.dictionary_encode()  # a zone has few offsets
+    shown = pa.array(map(calendar.offset_text, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
+    text = pc.binary_join_element_wise(_clock_text(local), shown, "")
+    is_utc = pc.or_(pc.less(micros, _WHOLE_MINUTES), pc.equal(offsets, 0))
+    return pc.if_else(is_utc, _utc_text(micros), text)
 
 
 def _local(micros: Any, zone: str) -> tuple[Any, Any]:
@@ -264,64 +275,17 @@ def _local(micros: Any, zone: str) -> tuple[Any, Any]:
     return local, pc.subtract(local, micros)
 
 
-def _offset_texts(offsets: Any, colon: str) -> Any:
-    """Return the text of each offset. Texts are made once per distinct offset, because a zone has few offsets."""
-    coded = offsets.dictionary_encode()
-    texts = [calendar.offset_text(offset).replace(":", colon) for offset in coded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(coded.indices)
+def _utc_text(micros: Any) -> Any:
+    return pc.binary_join_element_wise(_clock_text(micros), "Z", "")
 
 
-def _any_text(micros: int, zone: datetime.tzinfo) -> str:
-    """Like `_zoned_text`, for one time of any year."""
-    if micros < _WHOLE_MINUTES:
-        return f"{calendar.local_text(micros)}Z"
-    offset = calendar.offset_at(micros, zone)
-    return calendar.local_text(micros + offset) + calendar.offset_text(offset).replace(":", "")
+def _clock_text(micros: Any) -> Any:
+    """Return the texts of local times, with a `T`, and without a fraction if the fraction is zero.
 
-
-def _to_json(kind: Any) -> Write:
-    zone = None if kind.tz is None else time_zones.info(kind.tz)
-    return lambda micros: f'"{_any_iso_text(micros, zone)}"'
-
-
-def _any_iso_text(micros: int, zone: datetime.tzinfo | None) -> str:
-    """Like `_iso_text`, for one time of any year, with or without a zone."""
-    if zone is None:
-        return calendar.local_text(micros, "T", short=True)
-    offset = calendar.offset_at(micros, zone)
-    if not offset or micros < _WHOLE_MINUTES_IN_JSON:
-        return f"{calendar.local_text(micros, 'T', short=True)}Z"
-    return calendar.local_text(micros + offset, "T", short=True) + calendar.offset_text(offset)
-
-
-def _to_json_fast(column: Any) -> Any:
-    name, numbers = column.type.tz, _micros(column)
-    if name is None:
-        text = mixed(numbers, _USUAL_MICROS, _iso_text, lambda micros: _any_iso_text(micros, None))
-    elif name == "UTC":
-        text = mixed(numbers, _USUAL_MICROS, _iso_utc_text, lambda micros: _any_iso_text(micros, datetime.UTC))
-    else:
-        zone = time_zones.info(name)
-        text = mixed(
-            numbers, _SAME_CLOCKS, lambda some: _iso_zoned_text(some, name), lambda some: _any_iso_text(some, zone)
-        )
-    return pc.binary_join_element_wise('"', text, '"', "")
-
-
-def _iso_utc_text(micros: Any) -> Any:
-    return pc.binary_join_element_wise(_iso_text(micros), "Z", "")
-
-
-def _iso_zoned_text(micros: Any, zone: str) -> Any:
-    local, offsets = _local(micros, zone)
-    text = pc.binary_join_element_wise(_iso_text(local), _offset_texts(offsets, colon=":"), "")
-    is_utc = pc.or_(pc.less(micros, _WHOLE_MINUTES_IN_JSON), pc.equal(offsets, 0))
-    return pc.if_else(is_utc, _iso_utc_text(micros), text)
-
-
-def _iso_text(micros: Any) -> Any:
-    """Return the times in ISO 8601 with a `T`, and without a fraction if the fraction is zero."""
-    text = pc.binary_replace_slice(pc.cast(_clock_text(micros), pa.binary()), 10, 11, b"T")
+    Arrow's own conversion of times with a zone to text takes forty times as long.
+    """
+    text = pc.cast(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()), pa.binary())
+    text = pc.binary_replace_slice(text, 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())
 

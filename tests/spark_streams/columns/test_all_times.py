@@ -198,11 +198,11 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
     (days,) = numbers(values.from_text(column, pa.date32()))
     (micros,) = numbers(values.from_text(column, pa.timestamp("us", "Europe/Berlin")))
     (without,) = numbers(values.from_text(column, pa.timestamp("us")))
-    shown = None if micros is None else calendar.local_text(micros + calendar.offset_at(micros, zone), short=True)
+    shown = None if micros is None else calendar.local_text(micros + calendar.offset_at(micros, zone)).replace("T", " ")
     found = (
         None if days is None else calendar.date_text(days),
         shown,
-        None if without is None else calendar.local_text(without, short=True),
+        None if without is None else calendar.local_text(without).replace("T", " "),
     )
     assert found == (date, moment, local)
 
