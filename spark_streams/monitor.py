@@ -58,7 +58,7 @@ from spark_streams.reports import (
 from streamclient.config.address import Address, Embedded
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.pool import borrow
-from streamclient.streams.lag import Budget, backlogs
+from streamclient.streams.lag import Asked, Budget, backlogs
 from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -257,7 +257,7 @@ class StreamMonitor(StreamingQueryListener):
                 else source.end.of(stream)
                 for stream, state in states.items()
             }
-            lags = _lags(connection, states, positions, nth=server.entries.counts_cheaply)
+            lags = _lags(connection, states, positions)
             behind_in = [stream for stream, (lag, _) in lags.items() if lag]
             firsts = server.entries.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
             ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
@@ -317,18 +317,14 @@ def _entries(source: _Source) -> dict[str, int]:
 
 
 def _lags(
-    connection: Connection,
-    states: Mapping[str, StreamState | None],
-    positions: Mapping[str, StreamId],
-    *,
-    nth: bool,
+    connection: Connection, states: Mapping[str, StreamState | None], positions: Mapping[str, StreamId]
 ) -> dict[str, tuple[int | None, bool]]:
     """Return by stream the number of entries after the position, and whether the number is exact.
 
     For a group's position beyond the stream's end, the number is the lag in XINFO.
     """
     found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
-    requested: list[tuple[bytes, StreamState, StreamId]] = []
+    requested: dict[str, Asked] = {}
     for stream, state in states.items():
         if state is None:
             continue
@@ -336,9 +332,7 @@ def _lags(
         if group is not None and group.last_delivered_id == position > state.last_id:
             found[stream] = group.lag, group.lag is not None
         else:
-            requested.append((stream.encode("utf-8", "surrogateescape"), state, position))
-    for (name, _, _), backlog in zip(
-        requested, backlogs(connection, requested, Budget(_COUNTED), nth=nth), strict=True
-    ):
-        found[name.decode("utf-8", "surrogateescape")] = backlog.entries, backlog.is_exact
+            requested[stream] = Asked(stream.encode("utf-8", "surrogateescape"), state, position)
+    counted = backlogs(connection, list(requested.values()), Budget(_COUNTED))
+    found |= {stream: (each.entries, each.is_exact) for stream, each in zip(requested, counted, strict=True)}
     return found

@@ -12,7 +12,7 @@ from pystreams.streams.paged_calls import ask_all, failure, number, pages
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.link import Link
 from streamclient.reply_maps import pairs
-from streamclient.streams.lag import Backlog, Budget, backlogs
+from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
@@ -164,8 +164,8 @@ def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]])
     """Return the number of entries after a position of each stream: counted within a common budget, otherwise
     estimated.
     """
-    counted = [(stream.name, stream.state, position) for stream, position in requested]
-    return backlogs(connection, counted, Budget(), nth=ids.has_nth(connection)) if counted else []
+    counted = [Asked(stream.name, stream.state, position) for stream, position in requested]
+    return backlogs(connection, counted, Budget())
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:

@@ -1,5 +1,6 @@
-"""Number of entries after a position: counted exactly within a budget, otherwise an estimate with bounds.
+"""Lag: the number of entries after a position, exact or counted within a budget, otherwise an estimate with bounds.
 
+The lag of a group is exact if the server reports it, or if the position is before the first or after the last entry.
 Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
 streams at a time. If the budget is exhausted, the rest is estimated from the time spans of the uncounted entries on
 each side.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
@@ -26,8 +27,14 @@ _SMALL = 1024  # assumed size of an entry unless it is known to be larger
 _MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20  # maximum entries and bytes of `Budget.deciding`
 _ALL = 1 << 40  # larger than the number of entries in any stream
 
-#: A stream, its state, and the position after which its entries are counted.
-Asked = tuple[bytes, StreamState, StreamId]
+
+class Asked(NamedTuple):
+    """A position in a stream. `lag`: lag of a group at this position, if the server reports it."""
+
+    stream: bytes
+    state: StreamState
+    position: StreamId
+    lag: int | None = None
 
 
 @dataclass
@@ -72,14 +79,14 @@ class _Count:
     direction.
     """
 
-    def __init__(self, stream: bytes, state: StreamState, position: StreamId) -> None:
+    def __init__(self, stream: bytes, state: StreamState, position: StreamId, lag: int | None) -> None:
         self.stream, self.state = stream, state
         self.size = PageSize(_PAGE)
         self.behind, self.before = 0, 0
         self.right, self.left = position, position.next()  # all entries in [left, right] are counted
         self.backward = False
         self.refused: set[bool] = set()
-        self.total = state.exact_backlog(position)
+        self.total = state.exact_backlog(position, lag)
 
     def is_settled(self, enough: int | None) -> bool:
         """Return whether more counting would not change the result."""
@@ -145,12 +152,12 @@ class _Count:
         return Backlog(self.behind + round(uncounted * part), self.behind, most)
 
 
-def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget, *, nth: bool = False) -> list[Backlog]:
-    """Count the entries after each position, within the budget. `nth`: whether the server has PS.NTH."""
+def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget) -> list[Backlog]:
+    """Return the number of entries after each position. Numbers that are not known are counted within the budget."""
     counts = [_Count(*each) for each in requested]
-    if nth:
-        _by_extension(connection, [each for each in counts if each.total is None])
     known = connection.capabilities
+    if (unknown := [each for each in counts if each.total is None]) and known.has("PS.NTH"):
+        _by_extension(connection, unknown)
     open_counts = [each for each in counts if not each.is_settled(budget.enough)]
     spared = Budget(budget.entries // 2, budget.bytes // 2)
     # Many lags are short and need only a first page, which costs no more than the other requests for a group.

@@ -45,18 +45,12 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
             state = stream_state(reply, None)
             several = map(pairs, listed)
             groups += [(stream, state, group, StreamId.parse(group[b"last-delivered-id"])) for group in several]
-    unread = [state.exact_backlog(position, group.get(b"lag")) for _, state, group, position in groups]
-    left: list[Asked] = [
-        (stream, state, position)
-        for (stream, state, _, position), known in zip(groups, unread, strict=True)
-        if known is None
+    requested = [Asked(stream, state, position, group.get(b"lag")) for stream, state, group, position in groups]
+    unread = backlogs(connection, requested, Budget())
+    found = [
+        Unfinished(stream, group[b"name"], backlog, _pending(connection, stream, state, group))
+        for (stream, state, group, _), backlog in zip(groups, unread, strict=True)
     ]
-    counted = iter(backlogs(connection, left, Budget(), nth=connection.capabilities.has("PS.NTH")) if left else ())
-    found: list[Unfinished] = []
-    for (stream, state, group, _), known in zip(groups, unread, strict=True):
-        pending = _pending(connection, stream, state, group)
-        backlog = next(counted) if known is None else Backlog(known, known, known)
-        found.append(Unfinished(stream, group[b"name"], backlog, pending))
     return [each for each in found if each.unread.most or each.pending]
 
 

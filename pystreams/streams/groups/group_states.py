@@ -30,8 +30,7 @@ from pystreams.streams.paged_calls import ask, failure, number, pages
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.reply_maps import pairs
-from streamclient.streams import lag as lags
-from streamclient.streams.lag import Budget
+from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
@@ -290,14 +289,11 @@ def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
 
 
 def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
-    position = StreamId.parse(info[b"last-delivered-id"])
     lag = number(info.get(b"lag"))
-    if position <= stream.generated:
-        lag = stream.state.exact_backlog(position, lag)
     return Group(
         stream,
         info[b"name"],
-        position,
+        StreamId.parse(info[b"last-delivered-id"]),
         lag,
         lag is not None,
         number(info.get(b"entries-read")),
@@ -309,24 +305,20 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
 
 
 def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
-    """Return the groups, after counting within the budget the lags that the server does not report."""
-    open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
-    if not open_lags:
-        return list(found)
-    requested = [(found[at].stream.name, found[at].stream.state, found[at].position) for at in open_lags]
-    changed = list(found)
-    backlogs = lags.backlogs(connection, requested, budget, nth=ids.has_nth(connection))
-    for at, backlog in zip(open_lags, backlogs, strict=True):
-        behind_ms = 0 if backlog.most == 0 else None
-        changed[at] = replace(
-            found[at],
-            lag=backlog.entries,
-            exact=backlog.is_exact,
-            behind_ms=behind_ms,
-            least=backlog.least,
-            most=backlog.most,
-        )
-    return changed
+    """Return the groups with their lags. Those that the server does not report are counted within the budget.
+
+    A group beyond the end of its stream keeps the lag that the server reports, since it never receives an entry.
+    """
+    within = [
+        Asked(each.stream.name, each.stream.state, each.position, each.lag) for each in found if not each.is_beyond
+    ]
+    counted = iter(backlogs(connection, within, budget))
+    return [group if group.is_beyond else _with_lag(group, next(counted)) for group in found]
+
+
+def _with_lag(group: Group, lag: Backlog) -> Group:
+    behind_ms = 0 if lag.most == 0 else None
+    return replace(group, lag=lag.entries, exact=lag.is_exact, behind_ms=behind_ms, least=lag.least, most=lag.most)
 
 
 def detailed(
