@@ -317,16 +317,17 @@ _TABLE: dict[str, Condition] = {
         "Partition {partition} of batch {batch} was already written, completely or in part ({rows} rows in the "
         "stream '{stream}'). Now it has different rows or a different order. This attempt wrote nothing to the "
         "stream.",
-        "The query must return the same rows in the same partitions. Restart it unchanged, with the settings of the "
-        "previous run (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions). "
-        "If its plan is not deterministic, use writeMode=staged from the first batch on. To accept old and new rows, "
-        "delete the key '{fence}'.",
+        "Restart the query unchanged, with the settings of the previous run (spark.default.parallelism, "
+        "spark.sql.shuffle.partitions, adaptive execution, minPartitions). If it was fixed, stop it, remove the rows "
+        "of the interrupted batch, and start it again: {command} ('batches keep' keeps the rows). If its plan is not "
+        "deterministic, do the same and use writeMode=staged from then on.",
     ),
     "FENCE_VERSION": Condition(
         WriteError,
         "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this "
         "version cannot compare them.",
-        "Let the earlier version finish the batch. To write this batch in any case, delete the key '{fence}'.",
+        "Let the earlier version finish the batch. To write this batch in any case, stop the query, and forget these "
+        "rows: {command}",
     ),
     "ATTEMPT_REPLACED": Condition(
         WriteError,

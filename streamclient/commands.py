@@ -215,6 +215,7 @@ COMMANDS: dict[str, Sent] = {
     "DISCARD": Sent(0, False),
     "TIME": Sent(0, True),
     "TYPE": Sent(1, True),
+    "PTTL": Sent(1, True),
     "UNLINK": Sent(1, True),
     "XREVRANGE": Sent(1, True),
 }

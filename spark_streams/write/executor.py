@@ -24,6 +24,7 @@ from spark_streams.write.protocol import (
     TaskRows,
 )
 from spark_streams.write.reconciliation import is_gone, last_recorded
+from spark_streams.write.rows.digest import RowDigest
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
@@ -120,9 +121,8 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
         connection.check([*requested[:-2], requested[-1]], [*sealed, values, roll])
         record = BatchRecord.parse(values)
         protocol.check_order(stream, record)
-        seen[stream] = Evidence(record, {}, stream_state(connection, info))
-        batches = zip(roll[::2], roll[1::2], strict=True)
-        wanted += [(stream, int(partition)) for partition, batch in batches if int(batch) == writer.batch]
+        seen[stream] = Evidence(record, {}, stream_state(connection, info), roll=protocol.enrolled(roll))
+        wanted += [(stream, partition) for partition in sorted(seen[stream].roll)]
     for at in range(0, len(wanted), _AT_ONCE):
         part = wanted[at : at + _AT_ONCE]
         states = connection.commands([("HMGET", writer.fence_key(*fence), *FENCE_FIELDS) for fence in part])
@@ -160,7 +160,7 @@ def claim(
     """
     writer = protocol.writer
     fences = [writer.fence_key(stream, partition) for partition in seen.fences]
-    record = writer.record_key(stream)
+    record, roll = writer.record_key(stream), writer.roll_key(stream)
     claimed: BatchRecord | None = None
 
     def decide(replies: list[Any]) -> list[Command]:
@@ -168,16 +168,31 @@ def claim(
         commands, claimed = protocol.claim(stream, seen, account, staged, replies)
         return commands
 
-    reads = [("HMGET", record, *RECORD_FIELDS), *(("HMGET", key, *FENCE_FIELDS) for key in fences)]
-    change(connection, [record, writer.roll_key(stream), *fences], reads, decide)
+    reads: list[Command] = [("HMGET", record, *RECORD_FIELDS), ("HGETALL", roll)]
+    reads += [("HMGET", key, *FENCE_FIELDS) for key in fences]
+    change(connection, [record, roll, *fences], reads, decide)
     return claimed
 
 
 def prepare(connection: Connection, protocol: Protocol, account: Account) -> None:
     """Record that all streams are claimed. Raises ATTEMPT_REPLACED."""
     if protocol.has_ledger:
-        reads = [protocol.prepare_reads(account)]
+        reads = [protocol.ledger_reads(account)]
         change(connection, [protocol.writer.ledger_key], reads, lambda replies: protocol.prepare(account, replies[0]))
+
+
+def commit(
+    connection: Connection,
+    protocol: Protocol,
+    seen: Mapping[bytes, Evidence],
+    account: Account,
+    rows: RowDigest | None,
+) -> None:
+    """Mark the batch as complete, in the records of its streams and then in the ledger. Raises ATTEMPT_REPLACED."""
+    connection.commands(protocol.commit(seen))
+    if protocol.has_ledger:
+        reads, ledger = [protocol.ledger_reads(account)], protocol.writer.ledger_key
+        change(connection, [ledger], reads, lambda replies: protocol.finish(account, rows, replies[0]))
 
 
 def number_of_write(

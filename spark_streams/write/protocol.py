@@ -14,29 +14,35 @@ method takes the values that were read, and returns the commands that change the
 execute these commands. A transition that depends on values that were read is executed under WATCH of their keys.
 docs/design/exactly-once.md explains why no interleaving writes a row twice or drops a row.
 
+A fence also has the field `chunk:N` for each of its transactions: its value after the transaction. `withdrawal` uses
+these values to find the rows of an interrupted batch, and to take the transactions back one by one.
+
 Field names are stored on servers, so never rename a field; only add new fields.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any, NoReturn
+from shlex import quote
+from typing import Any, NoReturn, TypeVar
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import RowDigest
 from streamclient import record_keys
 from streamclient.commands import Command
+from streamclient.config.address import Address
 from streamwire.stream_id import ZERO, StreamId
 
 #: The reply to HMGET.
 Values = Sequence[bytes | None]
+T = TypeVar("T", bytes, str)
 
 FENCE_FIELDS = ("batch", "rows", "digest", "chunk", "refused")
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver", "withdrawal")
 
 #: Lifetime of staged rows, in milliseconds.
 STAGED_MS = 86_400_000
@@ -48,6 +54,8 @@ _UNNAMED_MS = 30 * RECORD_MS
 #: records show for a day that it is finished.
 _LATE_MS = 600_000
 _REMOVED_AT_ONCE = 1000  # maximum number of fields in one HDEL
+#: Field of a fence with its value after a transaction, and field of a ledger with what was withdrawn.
+_CHUNK, _WITHDRAWN = "chunk:", "withdrawn:"
 
 # --- Keys
 
@@ -102,6 +110,12 @@ def shown(key: Any) -> str:
     return bytes(key).decode("utf-8", "backslashreplace")
 
 
+def withdrawal_command(verb: str, writer: WriterId, address: object) -> str:
+    """Return the command line that withdraws the batch (`withdrawal`)."""
+    server = "--embedded" if isinstance(address, Address) and address.driver else f"--url {quote(str(address))}"
+    return f"pystreams batches {verb} {quote(writer.name)} {writer.batch} {server}"
+
+
 # --- States
 
 
@@ -123,6 +137,7 @@ class Event(Enum):
     CLAIM = "a driver claims the stream for the rows that its attempt has staged"
     PUBLISH = "a driver adds staged rows"
     COMMIT = "a driver marks the batch as complete"
+    WITHDRAW = "a user takes back the rows of the last transaction that a fence counts"
 
 
 TRANSITIONS: Mapping[tuple[State, Event], State] = {
@@ -138,8 +153,9 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.PREPARED, Event.CLAIM): State.PREPARED,  # a later driver, if the earlier driver has published nothing
     (State.PREPARED, Event.PUBLISH): State.PREPARED,
     (State.PREPARED, Event.COMMIT): State.COMMITTED,
+    (State.PREPARED, Event.WITHDRAW): State.PREPARED,
     (State.COMMITTED, Event.SEAL): State.COMMITTED,
-    (State.COMMITTED, Event.CLAIM): State.PREPARED,  # the stream was deleted meanwhile
+    (State.COMMITTED, Event.CLAIM): State.PREPARED,  # the stream was deleted meanwhile, or the rows are withdrawn
     (State.COMMITTED, Event.COMMIT): State.COMMITTED,
 }
 
@@ -152,7 +168,8 @@ class FenceState:
     """Value of a fence, with the default values if there is no fence.
 
     `rows`: number of rows of the batch `batch` that are in the stream. `digest`: the digest of these rows. `chunk`:
-    number of transactions that wrote them. `refused`: the number of a row that the server refused, and why.
+    number of transactions that wrote them. `refused`: the number of a row that the server refused, and why. `old`: the
+    number of transactions of the batch before, whose fields are deleted; not stored.
     """
 
     batch: int = -1
@@ -160,6 +177,7 @@ class FenceState:
     digest: str = ""
     chunk: int = 0
     refused: str = ""
+    old: int = field(default=0, compare=False)
 
     @classmethod
     def parse(cls, values: Values) -> FenceState:
@@ -169,6 +187,23 @@ class FenceState:
             return cls()
         reason = refused.decode("utf-8", "replace")
         return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
+
+    @classmethod
+    def history(cls, found: Sequence[bytes]) -> list[FenceState]:
+        """Return the value after each transaction, from the reply to HGETALL of a fence. The last one is the current
+        value. Transactions of earlier versions of the connector are missing.
+        """
+        fields = {name.decode(): value for name, value in zip(found[::2], found[1::2], strict=True)}
+        now, states = cls.parse([fields.get(name) for name in FENCE_FIELDS]), list[FenceState]()
+        for chunk in range(1, now.chunk):
+            batch, rows, digest = fields.get(f"{_CHUNK}{chunk}", b"-1 0 -").decode().split(" ")
+            if int(batch) == now.batch and int(rows) < now.rows:
+                states.append(cls(now.batch, int(rows), digest, chunk))
+        return [*states, now]
+
+    def after(self, digest: RowDigest) -> FenceState:
+        """Return the value after the next transaction. `digest`: the digest of all rows until then."""
+        return FenceState(self.batch, digest.rows, digest.text, self.chunk + 1, old=self.old)
 
     def rows_in(self, batch: int) -> int:
         """Return the number of a batch's rows that are certainly in the stream; 0 if the server refused a row."""
@@ -184,7 +219,12 @@ class FenceState:
         words: list[bytes | str | int] = ["HSET", key]
         for name in FENCE_FIELDS:
             words += [name, str(getattr(self, name))]
-        return tuple(words)
+        return (*words, f"{_CHUNK}{self.chunk}", f"{self.batch} {self.rows} {self.digest}")
+
+    def forget_old(self, key: bytes) -> list[Command]:
+        """Return the commands that delete the fields of the batch before."""
+        names = [f"{_CHUNK}{chunk}" for chunk in range(2, self.old + 1)]
+        return [("HDEL", key, *part) for part in _parts(names)]
 
 
 @dataclass(frozen=True)
@@ -195,6 +235,8 @@ class BatchRecord:
     empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `manifest`: the rows
     to publish (`manifest_of`). `sealed`: the last batch whose tasks may no longer write, or -1. `driver`: the number of
     the driver that has claimed the stream (`Account.driver`); 0 if tasks or an earlier version wrote the record.
+    `withdrawal`: the attempt that may take back rows; empty as soon as another driver seals the stream, because that
+    driver relies on the rows that it then reads.
     """
 
     batch: int = -1
@@ -207,18 +249,20 @@ class BatchRecord:
     floor: str = ""
     last: str = ""
     driver: int = 0
+    withdrawal: str = ""
 
     @classmethod
     def parse(cls, values: Values) -> BatchRecord:
         """Return the record in a reply to HMGET of `RECORD_FIELDS`."""
-        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver = (
+        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver, withdrawal = (
             "" if each is None else each.decode() for each in values
         )
         if not batch:
-            return cls(sealed=int(sealed or -1))
+            return cls(sealed=int(sealed or -1), withdrawal=withdrawal)
         done = committed == f"{batch}:{attempt}"
         numbers = {"added": int(added or -1), "sealed": int(sealed or -1), "driver": int(driver or 0)}
-        return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
+        texts = {"manifest": manifest, "floor": floor, "last": last, "withdrawal": withdrawal}
+        return cls(int(batch), attempt, stage, done, **texts, **numbers)
 
     def state(self, batch: int) -> State:
         """Return the state of the stream in a batch. A batch after the record's batch is new unless it is sealed."""
@@ -352,13 +396,15 @@ class Account:
 class Evidence:
     """A stream and the records next to it, as they were read. `fences`: the fences of this batch, by partition.
 
-    `is_gone`: whether the stream whose rows the fences count was deleted.
+    `roll`: the partitions that have had a fence of this batch. `is_gone`: whether the stream whose rows the fences
+    count was deleted.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
     fences: dict[int, FenceState] = field(default_factory=dict)
     stream: StreamState = field(default_factory=StreamState)
     is_gone: bool = False
+    roll: frozenset[int] = frozenset()
 
 
 # --- Transitions
@@ -369,12 +415,13 @@ class Protocol:
     """The transitions of one batch, for one of its tasks or for its driver.
 
     `keep_ms`: retention of records; 0 keeps them permanently. `has_ledger`: whether the write has a ledger. Without a
-    ledger, no other attempt can write under this name.
+    ledger, no other attempt can write under this name. `withdraws`: whether the driver withdraws the batch.
     """
 
     writer: WriterId
     keep_ms: int = 0
     has_ledger: bool = True
+    withdraws: bool = False
 
     @classmethod
     def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
@@ -452,7 +499,20 @@ class Protocol:
 
     def enrol(self, stream: bytes, fence: FenceState) -> list[Command]:
         """Return the commands that add the partition to the roll; no commands after its first chunk of the batch."""
-        return [("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)] * (fence.chunk == 1)
+        if fence.chunk != 1:
+            return []
+        enrolled = ("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)
+        return [enrolled, *fence.forget_old(self.writer.fence_key(stream))]
+
+    def dismiss(self, stream: bytes) -> list[Command]:
+        """Return the commands that delete the partition's fence, and remove the partition from the roll."""
+        writer = self.writer
+        return [("PEXPIRE", writer.fence_key(stream), 0), ("HDEL", writer.roll_key(stream), writer.partition)]
+
+    def enrolled(self, roll: Values) -> frozenset[int]:
+        """Return the partitions that have had a fence of this batch, from the reply to HGETALL of the roll."""
+        pairs = zip(roll[::2], roll[1::2], strict=True)
+        return frozenset(int(partition or 0) for partition, batch in pairs if int(batch or -1) == self.writer.batch)
 
     def _claimed(
         self, stream: bytes, stage: str, added: int, last: StreamId, floor: str, manifest: str = "", driver: int = 0
@@ -460,6 +520,7 @@ class Protocol:
         writer = self.writer
         words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
         words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest, "driver", driver]
+        words += ["withdrawal", writer.attempt] if self.withdraws else []
         return ("HSET", writer.record_key(stream), *words)
 
     def stage(self, key: bytes) -> list[Command]:
@@ -513,6 +574,8 @@ class Protocol:
             if kind == b"committed":
                 committed = int(value)
                 continue
+            if kind == _WITHDRAWN[:-1].encode():
+                continue
             number, _, stream = rest.partition(b":")
             if number and int(number) < batch:
                 old.append(name)
@@ -532,7 +595,9 @@ class Protocol:
 
     def seal(self, stream: bytes) -> list[Command]:
         """Return the commands that exclude the tasks of the batch from the stream."""
-        return [("HSET", self.writer.record_key(stream), "sealed", self.writer.batch)] if self.has_ledger else []
+        if not self.has_ledger:
+            return []
+        return [("HSET", self.writer.record_key(stream), "sealed", self.writer.batch, "withdrawal", "")]
 
     def check_driver(self, account: Account, stream: bytes, record: BatchRecord) -> None:
         """Raise ATTEMPT_REPLACED if a later driver of the batch has claimed the stream."""
@@ -544,22 +609,22 @@ class Protocol:
     ) -> tuple[list[Command], BatchRecord | None]:
         """Return the commands that write this attempt and its staged rows into the record, and the new record.
 
-        `now`: the record and the fences of `seen`, as read under WATCH. The record is None if these values have changed
-        since they were seen, or if their state allows no claim. If this attempt has already claimed the stream, return
-        no commands and the current record. Raises ATTEMPT_REPLACED.
+        `now`: the record, the roll and the fences of `seen`, as read under WATCH. The record is None if these values
+        have changed since they were seen, or if their state allows no claim. If this attempt has already claimed the
+        stream, return no commands and the current record. Raises ATTEMPT_REPLACED.
         """
         writer, found = self.writer, BatchRecord.parse(now[0])
         if found.allows(writer, Event.PUBLISH):
             return [], found
         self.check_driver(account, stream, found)
-        fences = [FenceState.parse(each) for each in now[1:]]
-        if found != seen.record or fences != [*seen.fences.values()]:
+        fences = [FenceState.parse(each) for each in now[2:]]
+        if found != seen.record or fences != [*seen.fences.values()] or self.enrolled(now[1]) != seen.roll:
             return [], None
         if (found.state(writer.batch), Event.CLAIM) not in TRANSITIONS:
             return [], None
         commands: list[Command] = []
         if seen.is_gone:
-            commands += [("PEXPIRE", writer.fence_key(stream, partition), 0) for partition in seen.fences]
+            commands += [each for partition in seen.fences for each in self.of_partition(partition).dismiss(stream)]
         if found.is_committed:
             commands.append(("HSET", writer.record_key(stream), "committed", ""))
         is_again = found.batch == writer.batch and not seen.is_gone
@@ -575,21 +640,28 @@ class Protocol:
             floor=floor,
             manifest=manifest,
             driver=account.driver,
+            withdrawal=writer.attempt if self.withdraws else "",
         )
         return [*commands, *self._keep(writer.record_key(stream))], claimed
 
-    def prepare_reads(self, account: Account) -> Command:
-        """Return the command whose reply `prepare` needs."""
+    def ledger_reads(self, account: Account) -> Command:
+        """Return the command whose reply `prepare`, `finish` and `release` need."""
         batch = self.writer.batch
         return ("HMGET", self.writer.ledger_key, f"prepared:{batch}", f"driver:{batch}:{account.driver + 1}")
+
+    def _prepared(self, now: Values) -> str:
+        """Return the attempt that has recorded its claims. Raises ATTEMPT_REPLACED if there is a later driver."""
+        prepared, later = now
+        if later is not None:
+            fail("ATTEMPT_REPLACED", stream=shown(self.writer.ledger_key), batch=self.writer.batch)
+        return (prepared or b"").decode()
 
     def prepare(self, account: Account, now: Values) -> list[Command]:
         """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
         driver, or if another attempt has recorded its claims meanwhile.
         """
-        (prepared, later), attempt, ledger = now, self.writer.attempt, self.writer.ledger_key
-        found = (prepared or b"").decode()
-        if later is not None or found not in (account.prepared, attempt):
+        found, attempt, ledger = self._prepared(now), self.writer.attempt, self.writer.ledger_key
+        if found not in (account.prepared, attempt):
             fail("ATTEMPT_REPLACED", stream=shown(ledger), batch=self.writer.batch)
         return [] if found == attempt else [("HSET", ledger, f"prepared:{self.writer.batch}", attempt)]
 
@@ -598,11 +670,8 @@ class Protocol:
         keys = [self.writer.fence_key(stream), *([self.writer.roll_key(stream)] if fence.chunk == 1 else [])]
         return [*self.enrol(stream, fence), *self._keep(*keys)]
 
-    def commit(self, seen: Mapping[bytes, Evidence], account: Account, rows: RowDigest | None) -> list[Command]:
-        """Return the commands that mark the batch as complete in each stream's record, and then in the ledger.
-
-        The commands also delete the ledger's old fields.
-        """
+    def commit(self, seen: Mapping[bytes, Evidence]) -> list[Command]:
+        """Return the commands that mark the batch as complete in each stream's record."""
         writer, batch, commands = self.writer, self.writer.batch, list[Command]()
         for stream, each in seen.items():
             record, state = writer.record_key(stream), each.stream
@@ -610,14 +679,51 @@ class Protocol:
                 mark = ("added", state.added, "last", str(state.last)) if state.added > 0 else ()
                 commands.append(("HSET", record, "committed", f"{batch}:{each.record.attempt}", *mark))
             commands += self._keep(record)
-        if not self.has_ledger:
-            return commands
-        ledger = writer.ledger_key
+        return commands
+
+    def finish(self, account: Account, rows: RowDigest | None, now: Values) -> list[Command]:
+        """Return the commands that mark the batch as complete in the ledger, after `commit`, and delete the ledger's
+        old fields. Raises ATTEMPT_REPLACED if there is a later driver, which may withdraw the rows.
+        """
+        self._prepared(now)
+        ledger, batch = self.writer.ledger_key, self.writer.batch
         words = () if rows is None else (f"rows:{batch}", f"{rows.rows} {rows.text}")
-        commands.append(("HSET", ledger, "committed", batch, *words))
-        starts = range(0, len(account.old), _REMOVED_AT_ONCE)
-        commands += [("HDEL", ledger, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
-        return [*commands, *self._keep(ledger)]
+        old: list[Command] = [("HDEL", ledger, *part) for part in _parts(account.old)]
+        return [("HSET", ledger, "committed", batch, *words), *old, *self._keep(ledger)]
+
+    # Withdrawal
+
+    def release(self, account: Account, note: str, now: Values) -> list[Command]:
+        """Return the commands by which a driver that withdraws the batch lets any later attempt use its own rows.
+
+        `note`: what is withdrawn, which stays in the ledger. Raises ATTEMPT_REPLACED if there is a later driver.
+        """
+        self._prepared(now)
+        ledger, batch = self.writer.ledger_key, self.writer.batch
+        words = ("committed", batch - 1) if account.is_committed else ()
+        return [
+            ("HDEL", ledger, f"prepared:{batch}", f"rows:{batch}"),
+            ("HSET", ledger, f"{_WITHDRAWN}{batch}:{account.driver}", note, *words),
+        ]
+
+    def withdraw(
+        self, stream: bytes, after: FenceState, before: FenceState, ids: Sequence[bytes], now: Sequence[Values]
+    ) -> list[Command]:
+        """Return the commands that take back the last transactions that the partition's fence counts, and their
+        entries `ids`; no commands if they were taken back.
+
+        `after` and `before`: the fence's value after and before the transactions. `now`: the record and the fence, as
+        read under WATCH. Raises ATTEMPT_REPLACED if this driver's claim of the stream no longer holds.
+        """
+        record, fence, key = BatchRecord.parse(now[0]), FenceState.parse(now[1]), self.writer.fence_key(stream)
+        is_done = fence == before if before.rows else fence.batch != self.writer.batch
+        may_withdraw = record.allows(self.writer, Event.WITHDRAW) and record.withdrawal == self.writer.attempt
+        if not may_withdraw or not (is_done or fence == after):
+            fail("ATTEMPT_REPLACED", stream=shown(stream), batch=self.writer.batch)
+        removed: list[Command] = [("XDEL", stream, *ids)] if ids else []
+        if is_done:
+            return []
+        return [*removed, before.command(key)] if before.rows else [*removed, *self.dismiss(stream)]
 
     def retire(self, task_rows: Sequence[TaskRows]) -> list[Command]:
         """Return the commands that let the records of a finished write expire. The write must be one that cannot be
@@ -662,6 +768,19 @@ def number_write(
     commands += [("HDEL", key, *old)] if old else []
     commands += [("PEXPIRE", key, keep_ms)] if keep_ms else []
     return len(known), commands
+
+
+def open_batch(found: Sequence[bytes]) -> int | None:
+    """Return the batch in the reply to HGETALL of a ledger that has streams and is not committed; None without one."""
+    fields = dict(zip(found[::2], found[1::2], strict=True))
+    batches = [int(name.split(b":", 2)[1]) for name in fields if name.startswith(b"stream:")]
+    last = max(batches, default=-1)
+    return last if last > int(fields.get(b"committed", -1)) else None
+
+
+def _parts(names: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the names of fields in parts for one HDEL each."""
+    yield from (names[at : at + _REMOVED_AT_ONCE] for at in range(0, len(names), _REMOVED_AT_ONCE))
 
 
 def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
@@ -715,14 +834,15 @@ class StreamFence:
         if state.batch > batch:
             fail("FENCE_AHEAD", stream=stream, fence=fence, found=state.batch, batch=batch)
         if state.batch < batch:
-            state = FenceState(batch)
+            state = FenceState(batch, old=state.chunk)
         if state.refused:
             row, _, reason = state.refused.partition(" ")
             fail("ROW_REFUSED", row=row, address=self._address, reason=reason.rstrip(". "))
         if state.rows < self.rows:
             fail("FENCE_BEHIND", stream=stream, fence=fence, rows=state.rows, known=self.rows)
         if RowDigest.parse(state.rows, state.digest) is None:
-            fail("FENCE_VERSION", stream=stream, fence=fence, batch=batch, rows=state.rows)
+            command = withdrawal_command("keep", self.writer, self._address)
+            fail("FENCE_VERSION", stream=stream, batch=batch, rows=state.rows, command=command)
         self.state = state
 
     def unwritten(self, hashes: Any) -> int:
@@ -748,8 +868,7 @@ class StreamFence:
         """Return the fence's value after all of these rows are in the stream."""
         digest = self.digest.plus(hashes)
         self._next = hashes, digest
-        state = self.state
-        return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1)
+        return self.state.after(digest)
 
     def advance(self, hashes: Any) -> None:
         """Record that these rows are in the stream."""
@@ -764,14 +883,15 @@ class StreamFence:
         if self.state.rows > self.rows:
             self.differs()
 
-    def differs(self) -> NoReturn:
-        """Raise REPLAY_DIFFERS."""
+    def differs(self, is_committed: bool = False) -> NoReturn:
+        """Raise REPLAY_DIFFERS. `is_committed`: whether the batch may be committed."""
         writer = self.writer
+        command = withdrawal_command("rm", writer, self._address)
         fail(
             "REPLAY_DIFFERS",
             stream=shown(self.stream),
-            fence=shown(self.key),
             rows=self.state.rows,
             partition=writer.partition,
             batch=writer.batch,
+            command=f"{command} --committed" if is_committed else command,
         )

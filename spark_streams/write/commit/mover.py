@@ -181,7 +181,7 @@ class Mover:
         if not can_move:
             link.pipeline([*asking, ("UNWATCH",)])
             return False
-        after = FenceState(fence.state.batch, state.digest.rows, state.digest.text, fence.state.chunk + 1)
+        after = fence.state.after(state.digest)
         commands = self._commands(number, after)
         stops = self._connection.capabilities.stops_at_errors()
         end, adding = ("PS.EXEC", 2) if stops else ("EXEC", 1)

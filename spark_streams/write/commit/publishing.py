@@ -26,7 +26,7 @@ from typing import NoReturn
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.commit.mover import Mover
-from spark_streams.write.executor import claim, close_ledger, collect_evidence, prepare, stream_state
+from spark_streams.write.executor import claim, close_ledger, collect_evidence, commit, prepare, stream_state
 from spark_streams.write.protocol import (
     Account,
     BatchRecord,
@@ -91,7 +91,7 @@ class Publisher:
                 raise
         else:
             rows = None  # the rows of the other attempt were published
-        self._connection.commands(self._protocol.commit(seen, account, rows))
+        commit(self._connection, self._protocol, seen, account, rows)
         self._forget(staged)
         batch = self._writer.batch
         return {stream: each.record.floor for stream, each in seen.items() if each.record.batch == batch}
@@ -202,7 +202,7 @@ class Publisher:
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)
         fence.state = FenceState(self._writer.batch, rows.rows)
-        fence.differs()
+        fence.differs(is_committed=True)
 
     def _forget(self, keys: Iterable[bytes]) -> None:
         """Remove staged rows."""

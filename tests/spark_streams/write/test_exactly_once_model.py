@@ -1,4 +1,5 @@
-"""The exactly-once protocol in every interleaving: two attempts of a task or a batch, kills, broken links, restarts.
+"""The exactly-once protocol in every interleaving: two attempts of a task or a batch, kills, broken links, restarts,
+and users who withdraw the batch.
 
 The code that writes, stages, publishes and commits is the real one; the server is the engine's core. A kill needs no
 step of its own: a property of every state also holds if a program never continues from that state. The replay after a
@@ -24,6 +25,7 @@ from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, St
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
 from spark_streams.write.tasks import staging
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from spark_streams.write.withdrawal import OutdatedError, look, withdraw
 from streamclient import retry
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
@@ -132,7 +134,7 @@ class Model:
         names = [attempt.name for attempt in self.attempts]
         server, after = Server(_HIDDEN), Server(_HIDDEN)
         exploration = Exploration(self.programs, server, self.breaks, self.switches)
-        replayed: set[Keys] = set()
+        replayed: set[tuple[Keys, bool]] = set()
         for state, progress in exploration.states(keys):
             found = rows_in(state.keys)
             assert any(found <= rows for rows in batches[:-1]), f"twice, or mixed\n{exploration.trace(state)}"
@@ -142,16 +144,19 @@ class Model:
                 self.endings.add(f"{program.name} {each.error}".strip())
                 if program.name in names and not each.error:
                     assert found in batches[:-1], f"committed {found}\n{exploration.trace(state)}"
-            if state.keys not in replayed:
-                replayed.add(state.keys)
+            is_free = any(each is not None and each.result == WITHDRAWN for each in progress)
+            if (state.keys, is_free) not in replayed:
+                replayed.add((state.keys, is_free))
                 after.restore(state.keys)
-                self._replay(after, found, prepared_in(state.keys), lambda: exploration.trace(state))  # noqa: B023
+                trace = partial(exploration.trace, state)
+                self._replay(after, found, prepared_in(state.keys), trace, is_free=is_free)
         self.visited = exploration.visited
 
-    def _replay(self, server: Server, before: Rows, prepared: str, trace: Callable[[], str]) -> None:
-        """Run the batch again after a restart, and check the result."""
+    def _replay(self, server: Server, before: Rows, prepared: str, trace: Callable[[], str], *, is_free: bool) -> None:
+        """Run the batch again after a restart, and check the result. `is_free`: whether the batch was withdrawn."""
         error = _error_of(lambda: alone(server, self.replay.whole))
         if error:
+            assert not is_free, f"refused after a withdrawal: {error}\n{trace()}"
             assert error == "REPLAY_DIFFERS", f"refused: {error}\n{trace()}"
             assert not before <= self.replay.rows, f"refused\n{trace()}"
             assert rows_in(server.keys()) == before, f"refused and changed\n{trace()}"
@@ -192,6 +197,25 @@ def copies(attempt: Attempt) -> list[Program]:
     return [*tasks, Program("a", attempt.commit, ("one",))]
 
 
+WITHDRAWN = "withdrawn"
+
+
+def withdrawal(name: str, may_break: bool) -> Program:
+    """Return a user who withdraws the batch unless it is committed."""
+
+    def run(connection: Connection) -> str:
+        batch = replace(look(connection, "q", 0), attempt=name)
+        if batch.is_committed or not batch.is_begun:
+            return ""
+        try:
+            withdraw(connection, batch, removes=True, at="now")
+        except OutdatedError:
+            return "outdated"
+        return WITHDRAWN
+
+    return Program(name, run, may_break=may_break)
+
+
 @dataclass(frozen=True)
 class Case:
     """Interleaved programs, and the batch that is replayed from every content they leave.
@@ -217,10 +241,15 @@ class Case:
             programs, keys = drivers(attempts)
         elif self.programs == "copies":
             programs = copies(attempts[0])
+        elif self.programs == "withdrawal":
+            programs.append(withdrawal("w", self.breaks > 0))
+        elif self.programs == "withdrawals":
+            programs += [withdrawal("v", False), withdrawal("w", False)]
         return Model(programs, attempts, Attempt("c", self.replay, self.mode), self.breaks, switches), keys
 
 
 REPLACED = frozenset({"a", "b", "a ATTEMPT_REPLACED", "b ATTEMPT_REPLACED"})
+WITHDRAWAL = frozenset({"a", "w", "a ATTEMPT_REPLACED", "replay s3 t4"})
 CASES = {
     "copies of a task": Case("copies", [ONE], "exactlyOnce", ONE, 1_200, endings=frozenset({"one", "two", "a"})),
     "one attempt": Case("attempts", [TWO_STREAMS], "exactlyOnce", TWO_STREAMS, 20),
@@ -236,6 +265,12 @@ CASES = {
     "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 100_000, 2),
     "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 180_000, 2),
     "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 85_000, 2),
+    "a withdrawal": Case("withdrawal", [TWO_STREAMS], "exactlyOnce", OTHER_TWO, 1_000, 3, endings=WITHDRAWAL),
+    "a withdrawal, staged": Case("withdrawal", [TWO_STREAMS], "staged", OTHER_TWO, 1_000, 3, endings=WITHDRAWAL),
+    "a withdrawal, then the same rows": Case("withdrawal", [ONE], "exactlyOnce", ONE, 1_000, 3),
+    "a withdrawal with a broken link": Case("withdrawal", [ONE], "exactlyOnce", OTHER, 1_000, 1, breaks=1),
+    "a withdrawal, two attempts": Case("withdrawal", [ONE, OTHER], "staged", OTHER, 1_000, 2),
+    "two withdrawals": Case("withdrawals", [ONE], "exactlyOnce", OTHER, 1_000, 2),
 }
 
 
@@ -266,8 +301,8 @@ def forget_fences(patch: pytest.MonkeyPatch) -> None:
 
 def skip_the_numbers_of_drivers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Protocol, "check_driver", lambda *_: None)
-    reads = Protocol.prepare_reads
-    patch.setattr(Protocol, "prepare_reads", lambda self, account: reads(self, replace(account, driver=98)))
+    reads = Protocol.ledger_reads
+    patch.setattr(Protocol, "ledger_reads", lambda self, account: reads(self, replace(account, driver=98)))
 
 
 def forget_to_seal(patch: pytest.MonkeyPatch) -> None:

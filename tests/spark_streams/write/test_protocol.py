@@ -54,9 +54,14 @@ class Hashes:
             if name == "HSET":
                 fields = zip(words[::2], words[1::2], strict=True)
                 self.content.setdefault(key, {}).update({_text(field): _text(each).encode() for field, each in fields})
-            else:
-                assert (name, words) == ("PEXPIRE", [0]), name
+            elif name == "HDEL":
+                for field in words:
+                    self.content.get(key, {}).pop(_text(field), None)
+            elif name == "PEXPIRE":
+                assert words == [0]
                 self.content.pop(key, None)
+            else:
+                assert name == "XDEL"
 
     def values(self, key: bytes, names: Sequence[str]) -> Values:
         """Return values as HMGET does."""
@@ -91,8 +96,11 @@ class Hashes:
         staged = [TaskRows(STREAM, 0, ONE_ROW, RowDigest(), key, 1)]
         evidence, account = Evidence(self.record, **seen), Account((STREAM,), driver=driver)
         keys = [self.protocol.writer.fence_key(STREAM, partition) for partition in evidence.fences]
+        roll = self.content.get(self.protocol.writer.roll_key(STREAM), {})
+        evidence = replace(evidence, roll=frozenset(map(int, roll)))
         now = [
             self.values(self.protocol.writer.record_key(STREAM), RECORD_FIELDS),
+            [word for field, value in roll.items() for word in (field.encode(), value)],
             *(self.values(key, FENCE_FIELDS) for key in keys),
         ]
         commands, record = self.protocol.claim(STREAM, evidence, account, staged, now)
@@ -108,7 +116,16 @@ class Hashes:
 
     def commit(self) -> None:
         """Commit the stream's current record."""
-        self.execute(self.protocol.commit({STREAM: Evidence(self.record)}, Account(), None))
+        self.execute(self.protocol.commit({STREAM: Evidence(self.record)}))
+
+    def withdraw(self) -> None:
+        """Take back the only row like a user who has claimed the stream."""
+        protocol, after = self.protocol, FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
+        if self.state is State.PREPARED:
+            self.execute([("HSET", protocol.writer.record_key(STREAM), "withdrawal", protocol.writer.attempt)])
+        keys = [(protocol.writer.record_key(STREAM), RECORD_FIELDS), (protocol.writer.fence_key(STREAM), FENCE_FIELDS)]
+        now = [self.values(*each) for each in keys]
+        self.execute(protocol.withdraw(STREAM, after, FenceState(after.batch), [b"1-0"], now))
 
     def fire(self, event: Event) -> None:
         """Perform the event."""
@@ -209,7 +226,7 @@ def test_the_last_driver_prepares() -> None:
     """An attempt is marked as prepared once; it is rejected if a later driver or another attempt is registered."""
     protocol = Protocol(WriterId("q", 3, 0, "a"))
     account = Account(driver=1)
-    assert protocol.prepare_reads(account) == ("HMGET", b"pystreams:fence:{q}:ledger", "prepared:3", "driver:3:2")
+    assert protocol.ledger_reads(account) == ("HMGET", b"pystreams:fence:{q}:ledger", "prepared:3", "driver:3:2")
     assert protocol.prepare(account, [None, None]) == [("HSET", b"pystreams:fence:{q}:ledger", "prepared:3", "a")]
     assert protocol.prepare(account, [b"a", None]) == []
     for now in ([None, b"b"], [b"b", None]):
