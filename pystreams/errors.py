@@ -73,6 +73,19 @@ FAILURES: dict[str, Failure] = {
         "'pystreams dlq ls {stream}' lists its dead letters.",
         Status.MISSING,
     ),
+    "NO_SUCH_BATCH": Failure(
+        CommandError,
+        "{address} has no record of batch {batch} of '{name}', or a later batch has started.",
+        "'pystreams batches ls' lists the batches that are not complete.",
+        Status.MISSING,
+    ),
+    "BATCH_COMPLETE": Failure(
+        CommandError,
+        "Batch {batch} of '{name}' is complete. If the query continues with the next batch, it never writes these rows "
+        "again.",
+        "Add --committed only if the query repeats this batch, and fails with REPLAY_DIFFERS.",
+        Status.FAILED,
+    ),
     "NO_GROUPS": Failure(
         CommandError,
         "The stream '{stream}' has no consumer group, so no entry has been acknowledged.",

@@ -31,6 +31,11 @@ def of_query(name: bytes, kind: bytes) -> bytes:
     return b"%b{%b}:%b" % (PREFIX, name, kind)
 
 
+def query_of(key: bytes) -> bytes:
+    """Return the name in a result of `of_query`."""
+    return key[len(PREFIX) + 1 : key.rindex(b"}")]
+
+
 def writer_of(stream: bytes, key: bytes) -> bytes | None:
     """Return the name in a key next to the stream; None if it is not the key of a record."""
     match = _WRITER.fullmatch(key[len(beside(stream)) :])

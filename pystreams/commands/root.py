@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import add_completion_class
 
-from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, removal, server, streams
+from pystreams.commands import batches, completion, dashboard, diagnostics, jobs, metrics, removal, server, streams
 from pystreams.commands.entries import archives, cleanup, produce, tails
 from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
@@ -114,6 +114,7 @@ for _verb in (
     *removal.VERBS,
     *archives.VERBS,
     *checkpoint.VERBS,
+    *batches.VERBS,
     *metrics.VERBS,
     *jobs.VERBS,
     *diagnostics.VERBS,

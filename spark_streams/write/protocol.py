@@ -42,7 +42,7 @@ Values = Sequence[bytes | None]
 T = TypeVar("T", bytes, str)
 
 FENCE_FIELDS = ("batch", "rows", "digest", "chunk", "refused")
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver", "withdrawal")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver", "sealer")
 
 #: Lifetime of staged rows, in milliseconds.
 STAGED_MS = 86_400_000
@@ -235,8 +235,8 @@ class BatchRecord:
     empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `manifest`: the rows
     to publish (`manifest_of`). `sealed`: the last batch whose tasks may no longer write, or -1. `driver`: the number of
     the driver that has claimed the stream (`Account.driver`); 0 if tasks or an earlier version wrote the record.
-    `withdrawal`: the attempt that may take back rows; empty as soon as another driver seals the stream, because that
-    driver relies on the rows that it then reads.
+    `sealer`: the attempt that has sealed the stream last. It relies on what it has read since then, so no other attempt
+    may take back rows.
     """
 
     batch: int = -1
@@ -249,19 +249,19 @@ class BatchRecord:
     floor: str = ""
     last: str = ""
     driver: int = 0
-    withdrawal: str = ""
+    sealer: str = field(default="", compare=False)
 
     @classmethod
     def parse(cls, values: Values) -> BatchRecord:
         """Return the record in a reply to HMGET of `RECORD_FIELDS`."""
-        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver, withdrawal = (
+        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver, sealer = (
             "" if each is None else each.decode() for each in values
         )
         if not batch:
-            return cls(sealed=int(sealed or -1), withdrawal=withdrawal)
+            return cls(sealed=int(sealed or -1), sealer=sealer)
         done = committed == f"{batch}:{attempt}"
         numbers = {"added": int(added or -1), "sealed": int(sealed or -1), "driver": int(driver or 0)}
-        texts = {"manifest": manifest, "floor": floor, "last": last, "withdrawal": withdrawal}
+        texts = {"manifest": manifest, "floor": floor, "last": last, "sealer": sealer}
         return cls(int(batch), attempt, stage, done, **texts, **numbers)
 
     def state(self, batch: int) -> State:
@@ -415,13 +415,12 @@ class Protocol:
     """The transitions of one batch, for one of its tasks or for its driver.
 
     `keep_ms`: retention of records; 0 keeps them permanently. `has_ledger`: whether the write has a ledger. Without a
-    ledger, no other attempt can write under this name. `withdraws`: whether the driver withdraws the batch.
+    ledger, no other attempt can write under this name.
     """
 
     writer: WriterId
     keep_ms: int = 0
     has_ledger: bool = True
-    withdraws: bool = False
 
     @classmethod
     def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
@@ -520,7 +519,6 @@ class Protocol:
         writer = self.writer
         words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
         words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest, "driver", driver]
-        words += ["withdrawal", writer.attempt] if self.withdraws else []
         return ("HSET", writer.record_key(stream), *words)
 
     def stage(self, key: bytes) -> list[Command]:
@@ -597,7 +595,8 @@ class Protocol:
         """Return the commands that exclude the tasks of the batch from the stream."""
         if not self.has_ledger:
             return []
-        return [("HSET", self.writer.record_key(stream), "sealed", self.writer.batch, "withdrawal", "")]
+        writer = self.writer
+        return [("HSET", writer.record_key(stream), "sealed", writer.batch, "sealer", writer.attempt)]
 
     def check_driver(self, account: Account, stream: bytes, record: BatchRecord) -> None:
         """Raise ATTEMPT_REPLACED if a later driver of the batch has claimed the stream."""
@@ -640,7 +639,6 @@ class Protocol:
             floor=floor,
             manifest=manifest,
             driver=account.driver,
-            withdrawal=writer.attempt if self.withdraws else "",
         )
         return [*commands, *self._keep(writer.record_key(stream))], claimed
 
@@ -717,7 +715,7 @@ class Protocol:
         """
         record, fence, key = BatchRecord.parse(now[0]), FenceState.parse(now[1]), self.writer.fence_key(stream)
         is_done = fence == before if before.rows else fence.batch != self.writer.batch
-        may_withdraw = record.allows(self.writer, Event.WITHDRAW) and record.withdrawal == self.writer.attempt
+        may_withdraw = record.allows(self.writer, Event.WITHDRAW) and record.sealer == self.writer.attempt
         if not may_withdraw or not (is_done or fence == after):
             fail("ATTEMPT_REPLACED", stream=shown(stream), batch=self.writer.batch)
         removed: list[Command] = [("XDEL", stream, *ids)] if ids else []
@@ -776,6 +774,16 @@ def open_batch(found: Sequence[bytes]) -> int | None:
     batches = [int(name.split(b":", 2)[1]) for name in fields if name.startswith(b"stream:")]
     last = max(batches, default=-1)
     return last if last > int(fields.get(b"committed", -1)) else None
+
+
+def withdrawals(found: Sequence[bytes]) -> list[tuple[int, str]]:
+    """Return the withdrawn batches with their notes, in order, from the reply to HGETALL of a ledger."""
+    notes = [
+        (*map(int, name.split(b":")[1:]), value.decode())
+        for name, value in zip(found[::2], found[1::2], strict=True)
+        if name.startswith(_WITHDRAWN.encode())
+    ]
+    return [(batch, note) for batch, _, note in sorted(notes)]
 
 
 def _parts(names: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -40,6 +40,7 @@ from spark_streams.write.protocol import (
     WriterId,
     open_batch,
     shown,
+    withdrawals,
 )
 from spark_streams.write.rows.digest import RowDigest, row_hashes
 from streamclient.compare_and_set import change
@@ -81,7 +82,8 @@ class Batch:
     """What a batch has written. `name`: the query's ID, with a number for a write from foreachBatch, or the name of a
     batch write.
 
-    `prepared`: the attempt whose rows the next driver would publish, or empty. `attempt`: a name for the withdrawal.
+    `prepared`: the attempt whose rows the next driver would publish, or empty. `withdrawn`: earlier withdrawals of
+    batches of this name, as documents. `attempt`: a name for the withdrawal.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Batch:
     prepared: str
     seen: dict[bytes, Evidence]
     written: tuple[Transaction, ...] = field(default=(), compare=False)
+    withdrawn: tuple[dict[str, Any], ...] = field(default=(), compare=False)
     attempt: str = field(default_factory=lambda: f"withdrawal-{uuid.uuid4().hex}", compare=False)
 
     @property
@@ -114,7 +117,8 @@ def look(connection: Connection, name: str, number: int, *, find: bool = True) -
     Raises BATCH_COMMITTED if a later batch is committed, and FENCE_AHEAD if a later batch has been started.
     """
     protocol = Protocol(WriterId(name, number, 0))
-    account = protocol.account(connection.command("HGETALL", protocol.writer.ledger_key))
+    ledger = connection.command("HGETALL", protocol.writer.ledger_key)
+    account = protocol.account(ledger)
     # Without a ledger, nothing is sealed.
     seen = collect_evidence(connection, replace(protocol, has_ledger=False), account.streams)
     batch = Batch(name, number, account.is_committed, account.prepared, _comparable(seen))
@@ -124,7 +128,8 @@ def look(connection: Connection, name: str, number: int, *, find: bool = True) -
     for stream, each in seen.items():
         transactions = _transactions(connection, protocol.writer, stream, each)
         written += _found(connection, stream, each, transactions)
-    return replace(batch, written=tuple(written))
+    withdrawn = tuple({"batch": number, **json.loads(note)} for number, note in withdrawals(ledger))
+    return replace(batch, written=tuple(written), withdrawn=withdrawn)
 
 
 def withdraw(connection: Connection, batch: Batch, *, removes: bool, at: str) -> None:
@@ -153,7 +158,7 @@ def withdraw(connection: Connection, batch: Batch, *, removes: bool, at: str) ->
 def _comparable(seen: dict[bytes, Evidence]) -> dict[bytes, Evidence]:
     """Return the evidence without what other writers, and `withdraw` itself, change."""
     return {
-        stream: Evidence(replace(each.record, sealed=-1, withdrawal=""), each.fences)
+        stream: Evidence(replace(each.record, sealed=-1), each.fences)
         for stream, each in sorted(seen.items())
     }
 
@@ -162,7 +167,7 @@ def _protocol(connection: Connection, batch: Batch) -> Protocol:
     """Return the protocol for a driver of its own. Records that it creates last as long as the ledger, at least a day."""
     writer = WriterId(batch.name, batch.number, 0, batch.attempt)
     left = int(connection.command("PTTL", writer.ledger_key))
-    return Protocol(writer, max(left, RECORD_MS) if left >= 0 else 0, withdraws=True)
+    return Protocol(writer, max(left, RECORD_MS) if left >= 0 else 0)
 
 
 def _release(

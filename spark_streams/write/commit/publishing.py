@@ -114,7 +114,7 @@ class Publisher:
         """
         address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
-            seen = collect_evidence(self._connection, self._protocol, streams)
+            seen = self._evidence(account)
             left = [
                 stream
                 for stream in streams
@@ -141,9 +141,7 @@ class Publisher:
         streams.
         """
         other = replace(self._writer, attempt=account.prepared)
-        seen = collect_evidence(self._connection, self._protocol, account.streams)
-        for stream, each in seen.items():
-            self._protocol.check_driver(account, stream, each.record)
+        seen = self._evidence(account)
         claims = {stream: each.record for stream, each in seen.items() if each.record.allows(other, Event.PUBLISH)}
         try:
             self._write(
@@ -155,6 +153,13 @@ class Publisher:
                 return None
             raise
         return seen | self._after(seen, claims)
+
+    def _evidence(self, account: Account) -> dict[bytes, Evidence]:
+        """Return the evidence in all streams. Raises ATTEMPT_REPLACED if a later driver has claimed one."""
+        seen = collect_evidence(self._connection, self._protocol, account.streams)
+        for stream, each in seen.items():
+            self._protocol.check_driver(account, stream, each.record)
+        return seen
 
     def _after(self, seen: dict[bytes, Evidence], claims: Mapping[bytes, BatchRecord | None]) -> dict[bytes, Evidence]:
         """Return the current evidence in the streams with published rows."""

@@ -121,8 +121,6 @@ class Hashes:
     def withdraw(self) -> None:
         """Take back the only row like a user who has claimed the stream."""
         protocol, after = self.protocol, FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
-        if self.state is State.PREPARED:
-            self.execute([("HSET", protocol.writer.record_key(STREAM), "withdrawal", protocol.writer.attempt)])
         keys = [(protocol.writer.record_key(STREAM), RECORD_FIELDS), (protocol.writer.fence_key(STREAM), FENCE_FIELDS)]
         now = [self.values(*each) for each in keys]
         self.execute(protocol.withdraw(STREAM, after, FenceState(after.batch), [b"1-0"], now))
