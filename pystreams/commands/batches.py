@@ -211,6 +211,4 @@ def _rows(batch: Batch) -> list[dict[str, Any]]:
     return [*found.values()]
 
 
-VERBS = (
-    verb_group("batches", "Interrupted batches of exactly-once writes.", list_batches, show, remove, keep),
-)
+VERBS = (verb_group("batches", "Interrupted batches of exactly-once writes.", list_batches, show, remove, keep),)

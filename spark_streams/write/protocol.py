@@ -42,7 +42,19 @@ Values = Sequence[bytes | None]
 T = TypeVar("T", bytes, str)
 
 FENCE_FIELDS = ("batch", "rows", "digest", "chunk", "refused")
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver", "sealer")
+RECORD_FIELDS = (
+    "batch",
+    "attempt",
+    "stage",
+    "committed",
+    "added",
+    "manifest",
+    "sealed",
+    "floor",
+    "last",
+    "driver",
+    "sealer",
+)
 
 #: Lifetime of staged rows, in milliseconds.
 STAGED_MS = 86_400_000

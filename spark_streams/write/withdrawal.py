@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.errors import fail
 from spark_streams.write.executor import claim, close_ledger, collect_evidence
 from spark_streams.write.protocol import (
     FENCE_FIELDS,
@@ -42,7 +41,7 @@ from spark_streams.write.protocol import (
     shown,
     withdrawals,
 )
-from spark_streams.write.rows.digest import RowDigest, row_hashes
+from spark_streams.write.rows.digest import row_hashes
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.record_keys import of_query
@@ -157,14 +156,11 @@ def withdraw(connection: Connection, batch: Batch, *, removes: bool, at: str) ->
 
 def _comparable(seen: dict[bytes, Evidence]) -> dict[bytes, Evidence]:
     """Return the evidence without what other writers, and `withdraw` itself, change."""
-    return {
-        stream: Evidence(replace(each.record, sealed=-1), each.fences)
-        for stream, each in sorted(seen.items())
-    }
+    return {stream: Evidence(replace(each.record, sealed=-1), each.fences) for stream, each in sorted(seen.items())}
 
 
 def _protocol(connection: Connection, batch: Batch) -> Protocol:
-    """Return the protocol for a driver of its own. Records that it creates last as long as the ledger, at least a day."""
+    """Return the protocol for a driver of its own. Its records last as long as the ledger, and at least a day."""
     writer = WriterId(batch.name, batch.number, 0, batch.attempt)
     left = int(connection.command("PTTL", writer.ledger_key))
     return Protocol(writer, max(left, RECORD_MS) if left >= 0 else 0)

@@ -27,8 +27,12 @@ def _runs(block: Block) -> bool:
 
 
 #: Pages whose examples take ten seconds and more.
-_GUIDES = "archive backfill cdc dead-letters enrichment notebooks reading retention scaling-out schemas state testing"
-_LONG = {"concepts/from-redis.md", "reference/columns.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
+_GUIDES = "archive backfill cdc dead-letters enrichment fixes notebooks reading retention scaling-out schemas state"
+_LONG = {
+    "concepts/from-redis.md",
+    "reference/columns.md",
+    *(f"guides/{name}.md" for name in (*_GUIDES.split(), "testing")),
+}
 
 
 #: Link to the page that creates a session. Other pages with Python create one themselves.

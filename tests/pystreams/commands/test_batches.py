@@ -24,8 +24,8 @@ def other_writer(client: redis.Redis, stream: str = "s") -> None:
 
 
 def interrupted(url: str, client: redis.Redis, mode: str = "exactlyOnce") -> None:
-    """Leave batch 0 after its driver's death: partition 0 has written 12 rows in 3 transactions, and another writer adds
-    entries between them; partition 1 has written 4 rows to another stream.
+    """Leave batch 0 after its driver's death: partition 0 has written 12 rows in 3 transactions, between entries of
+    another writer; partition 1 has written 4 rows to another stream.
     """
     attempt = Attempt(url, "old", mode)
     sender = attempt.sender(0)
@@ -134,8 +134,8 @@ def test_a_running_query_is_fenced(client: redis.Redis, instance: servers.Runnin
     assert numbers(client) == [1, 1]
     withdraw(user, look(user, QUERY, 0), removes=True, at="now")
     assert numbers(client) == []
+    first.submit(chunk)
     with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
-        first.submit(chunk)
         first.settle()
     fixed(instance.url).commit()
     assert rows(client) == [*range(100, 107)]
