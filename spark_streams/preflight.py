@@ -15,11 +15,16 @@ the function runs in a process of its own, as another client. So the wrapper of 
 
 Spark finds a registered source only through the active session of the calling thread, and a thread that the program
 has started itself has none. So the wrappers also make the builder's session the active one.
+
+A batch that is repeated must have the same rows, except with `writeMode=staged`. Only here are both the options and the
+plan known, so writes warn if the plan is not deterministic.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -29,6 +34,13 @@ from spark_streams.config import options as parsing
 from spark_streams.errors import fail
 
 FORMAT = "pystreams"
+
+#: The functions of Spark whose values differ when a batch is repeated, in the text of a Spark Connect plan.
+_RANDOM = re.compile(
+    r"\b(uuid|rand|randn|random|randstr|uniform|shuffle|monotonically_increasing_id|spark_partition_id"
+    r"|input_file_name)(?=\(|\"$)",
+    re.MULTILINE,
+)
 
 _batches = 0  # number of functions of Connect's `foreachBatch` that are running in this process
 
@@ -67,7 +79,7 @@ def install(*, connect: bool) -> None:
         for method in methods:
             original = getattr(kind, method)
             if not hasattr(original, "checks_pystreams"):
-                ways = (_of_connect, lambda _: {}) if connect else (_of_spark, _activate)
+                ways = (_of_connect, lambda _: {}, _causes_in_connect) if connect else (_of_spark, _activate, _causes)
                 setattr(kind, method, _checked(original, check, *ways))
     if connect:
         kind = import_module(f"{package}.streaming.readwriter").DataStreamWriter
@@ -81,6 +93,7 @@ def _checked(
     check: Callable[[Mapping[str, str]], None],
     builder_of: Callable[[Any], tuple[str | None, dict[str, str]]],
     prepare: Callable[[Any], dict[str, str]],
+    causes_in: Callable[[Any, bool], set[str]],
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def called(builder: Any, *words: Any, **named: Any) -> Any:
@@ -96,6 +109,8 @@ def _checked(
             options |= {name: _text(value) for name, value in further.items()}
             check(options)
             named |= parsing.of_environment(options) | prepare(builder)
+            if original.__name__ != "load" and (warning := _warning(original, options, builder, causes_in)):
+                warnings.warn(warning, stacklevel=2)
         return original(builder, *words, **named)
 
     called.checks_pystreams = True  # type: ignore[attr-defined]
@@ -132,6 +147,78 @@ def within_batch() -> Iterator[None]:
         yield
     finally:
         _batches -= 1
+
+
+def _warning(
+    original: Callable[..., Any],
+    options: Mapping[str, str],
+    builder: Any,
+    causes_in: Callable[[Any, bool], set[str]],
+) -> str:
+    """Return a warning if the rows of a write may differ when it is repeated, and its mode does not allow that."""
+    folded = {name.lower(): value for name, value in options.items()}
+    mode = folded.get("writemode", "exactlyOnce")
+    if mode.lower() not in ("exactlyonce", "atomic"):
+        return ""
+    try:
+        causes = causes_in(builder, original.__name__ != "save" or "writeid" in folded)
+    except Exception:  # noqa: BLE001 - this Spark has other internals, which must not prevent a write
+        return ""
+    if not causes:
+        return ""
+    return (
+        f"The plan is not deterministic ({', '.join(sorted(causes))}). If a batch is repeated after a failure, its "
+        f"rows differ, and writeMode={mode} refuses it (REPLAY_DIFFERS). Use writeMode=staged."
+    )
+
+
+def _causes(builder: Any, is_named: bool) -> set[str]:
+    """Return the functions by which the rows may differ when the batch is repeated. `is_named`: whether the whole write
+    may be repeated under its name. If not, only its tasks are repeated, for which Spark keeps the seeds of its own
+    functions. A write in `foreachBatch` depends on the plan of its query, which is returned once for each query.
+    """
+    causes = _causes_in(builder._df._jdf.queryExecution().analyzed())
+    query = builder._spark._sc.getLocalProperty("sql.streaming.queryId")
+    if query is None:
+        return causes if is_named else {each for each in causes if "udf" in each}
+    if query in _warned:
+        return set()
+    _warned.add(query)
+    number = builder._spark._jvm.java.util.UUID.fromString(query)
+    running = builder._spark._jsparkSession.sharedState().activeStreamingQueries().get(number)
+    return causes | _causes_in(running.lastExecution().analyzed())
+
+
+_warned: set[str] = set()  # queries whose writes in `foreachBatch` were checked
+
+
+def _causes_in(plan: Any) -> set[str]:
+    """Return the functions in a plan of the JVM that are not deterministic."""
+    if plan.deterministic():
+        return set()
+    own = {cause for each in _items(plan.expressions()) for cause in _functions_in(each)}
+    return own.union(*map(_causes_in, _items(plan.children())))
+
+
+def _functions_in(expression: Any) -> set[str]:
+    """Return the functions in an expression of the JVM that are not deterministic."""
+    if expression.deterministic():
+        return set()
+    below = {cause for each in _items(expression.children()) for cause in _functions_in(each)}
+    return below or {f"{expression.prettyName()}()"}
+
+
+def _items(sequence: Any) -> list[Any]:
+    """Return the elements of a sequence of Scala."""
+    return [sequence.apply(at) for at in range(sequence.size())]
+
+
+def _causes_in_connect(builder: Any, is_named: bool) -> set[str]:
+    """As `_causes`, from the text of the plan, which has no functions of views and of SQL."""
+    session = getattr(builder, "_session", None) or builder._spark
+    plan = builder._write_stream._child if hasattr(builder, "_write_stream") else builder._df
+    found = _RANDOM.findall(str(plan.to_proto(session.client)))
+    return {f"{name}()" for name in found} if is_named else set()
 
 
 #: Arguments of the wrapped methods that are not options.
