@@ -45,6 +45,7 @@ entries rm i 2-0 -y
 rm i* -y
 server replication
 metrics --once
+batches ls
 """
 
 
