@@ -315,12 +315,10 @@ _TABLE: dict[str, Condition] = {
     "REPLAY_DIFFERS": Condition(
         WriteError,
         "Partition {partition} of batch {batch} was already written, completely or in part ({rows} rows in the "
-        "stream '{stream}'). Now it has different rows or a different order. This attempt wrote nothing to the "
-        "stream.",
+        "stream '{stream}'). Now it has different rows or a different order. This attempt wrote nothing.",
         "Restart the query unchanged, with the settings of the previous run (spark.default.parallelism, "
-        "spark.sql.shuffle.partitions, adaptive execution, minPartitions). If it was fixed, stop it, remove the rows "
-        "of the interrupted batch, and start it again: {command} ('batches keep' keeps the rows). If its plan is not "
-        "deterministic, do the same and use writeMode=staged from then on.",
+        "spark.sql.shuffle.partitions, adaptive execution, minPartitions). If it was fixed, stop it, take these rows "
+        "back, and start it again: {command}. If its plan is not deterministic, also set writeMode=staged.",
     ),
     "FENCE_VERSION": Condition(
         WriteError,

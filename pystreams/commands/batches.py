@@ -45,11 +45,11 @@ def list_batches(run: Run) -> None:
         if number is not None:
             found.append(withdrawal.look(run.connection, name, number, find=False))
     if run.out.structured:
-        rows = [{**_head(each), "rows": each.rows, "streams": len(each.seen)} for each in found]
+        rows = [{**_head(each), "rows": each.rows, "streams": each.streams} for each in found]
         run.out.document({"batches": rows}, "batches")
         return
     columns = [Column("NAME"), Column("BATCH", right=True), Column("STREAMS", right=True), Column("ROWS", right=True)]
-    rows_of = ([each.name, str(each.number), str(len(each.seen)), numbers.count(each.rows)] for each in found)
+    rows_of = ([each.name, str(each.number), str(each.streams), numbers.count(each.rows)] for each in found)
     run.out.table(columns, rows_of, empty="All batches are complete.")
 
 

@@ -104,6 +104,11 @@ class Batch:
         """Number of rows in the streams."""
         return sum(state.rows for each in self.seen.values() for state in each.fences.values())
 
+    @property
+    def streams(self) -> int:
+        """Number of streams that have rows of the batch."""
+        return sum(bool(each.fences) for each in self.seen.values())
+
 
 def interrupted(connection: Connection, name: str) -> int | None:
     """Return the batch of a query or a write that is not committed; None if there is none."""
