@@ -272,9 +272,19 @@ class BatchRecord:
         if not batch:
             return cls(sealed=int(sealed or -1), sealer=sealer)
         done = committed == f"{batch}:{attempt}"
-        numbers = {"added": int(added or -1), "sealed": int(sealed or -1), "driver": int(driver or 0)}
-        texts = {"manifest": manifest, "floor": floor, "last": last, "sealer": sealer}
-        return cls(int(batch), attempt, stage, done, **texts, **numbers)
+        return cls(
+            int(batch),
+            attempt,
+            stage,
+            done,
+            int(added or -1),
+            manifest,
+            int(sealed or -1),
+            floor,
+            last,
+            int(driver or 0),
+            sealer,
+        )
 
     def state(self, batch: int) -> State:
         """Return the state of the stream in a batch. A batch after the record's batch is new unless it is sealed."""
@@ -790,11 +800,11 @@ def open_batch(found: Sequence[bytes]) -> int | None:
 
 def withdrawals(found: Sequence[bytes]) -> list[tuple[int, str]]:
     """Return the withdrawn batches with their notes, in order, from the reply to HGETALL of a ledger."""
-    notes = [
-        (*map(int, name.split(b":")[1:]), value.decode())
-        for name, value in zip(found[::2], found[1::2], strict=True)
-        if name.startswith(_WITHDRAWN.encode())
-    ]
+    notes: list[tuple[int, int, str]] = []
+    for name, value in zip(found[::2], found[1::2], strict=True):
+        if name.startswith(_WITHDRAWN.encode()):
+            _, batch, driver = name.split(b":")
+            notes.append((int(batch), int(driver), value.decode()))
     return [(batch, note) for batch, _, note in sorted(notes)]
 
 
