@@ -155,8 +155,8 @@ def withdraw(connection: Connection, batch: Batch, *, removes: bool, at: str) ->
     for stream, each in seen.items():
         if claim(connection, protocol, stream, each, account, ()) is None:
             raise OutdatedError(f"batch {batch.number} in the stream '{shown(stream)}'")
-    for each in reversed(batch.written):
-        _take_back(connection, protocol.of_partition(each.partition), each, each.ids if removes else ())
+    for done in reversed(batch.written):
+        _take_back(connection, protocol.of_partition(done.partition), done, done.ids if removes else ())
 
 
 def _comparable(seen: dict[bytes, Evidence]) -> dict[bytes, Evidence]:
