@@ -2,8 +2,7 @@
 of replies.
 
 It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.snapshots`) to the core,
-the configuration and the event loop, and decides whether a rewrite or a snapshot starts next. State machines describe
-background work (`engine.shell.durability.states`). Invariants:
+the configuration and the event loop, and decides whether a rewrite or a snapshot starts next. Invariants:
 
 * Effects are passed to the log in the order in which they happened, before their replies are sent.
 * While the log cannot be written, write commands are rejected.
@@ -11,6 +10,28 @@ background work (`engine.shell.durability.states`). Invariants:
 
 The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
 core's requests.
+
+Life cycle of the data in memory:
+
+              LOADED                 SHUTDOWN               SAVED
+    LOADING ──────────> RUNNING ──────────────> LAST_SAVE ─────────> ENDING <─┐ SHUTDOWN
+     │   ^               │  │ ^                     │                 ^  │ └──┘
+     │   └───────────────┘  │ └─────────────────────┘                 │  │
+     │        RELOAD        │         SAVE_FAILED                     │  │ CLOSED
+     │                      └───────────────────────────────> CLOSED <┼──┘
+     │                                 CLOSED                         │
+     └────────────────────────────────────────────────────────────────┘
+                                LOAD_FAILED, SHUTDOWN
+
+    CLOSED also leads from LOADING to CLOSED. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
+    CLOSED as it is. An unexpected error while data is loaded is LOAD_FAILED, and during the final save SAVE_FAILED.
+
+A replica loads its master's data in place of its own (RELOAD) in small steps, and replies to clients in between. A
+shutdown during the loading saves nothing, because the files on disk are complete.
+
+After the final save, the data does not change, and nothing else is saved. The same applies after a failed reload (DEBUG
+RELOAD), because incomplete data must not replace the data on disk. It also applies after an unexpected error in a
+command (FAULT), because the data may contain a half-done change.
 """
 
 from __future__ import annotations
@@ -19,6 +40,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +52,7 @@ from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
 from engine.shell.durability import info
-from engine.shell.durability.background.threads import Workers
+from engine.shell.durability.background import Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
@@ -44,10 +66,61 @@ from engine.shell.durability.log.writer import ALWAYS, Log
 from engine.shell.durability.originals import Originals
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.snapshots import TEMPORARY, Snapshots
-from engine.shell.durability.states.life import Life, LifeEvent, life
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
+from streamwire.machine import Machine
+
+
+class Life(Enum):
+    """Permitted uses of the data."""
+
+    #: The data is being loaded.
+    LOADING = auto()
+    #: Commands run, and their effects are logged.
+    RUNNING = auto()
+    #: The process is to exit: unsaved data is being written to disk.
+    LAST_SAVE = auto()
+    #: The process is exiting: write commands are rejected, and nothing is saved.
+    ENDING = auto()
+    #: The files are closed and may belong to another engine.
+    CLOSED = auto()
+
+
+class LifeEvent(Enum):
+    """Events in the life of the data."""
+
+    LOADED = auto()
+    LOAD_FAILED = auto()
+    #: DEBUG RELOAD or LOADAOF discards the data and loads it again, or a master's data replaces it.
+    RELOAD = auto()
+    #: SHUTDOWN, or a signal.
+    SHUTDOWN = auto()
+    SAVED = auto()
+    SAVE_FAILED = auto()
+    #: An unexpected error may have left a change to the data half done.
+    FAULT = auto()
+    CLOSED = auto()
+
+
+_S, _E = Life, LifeEvent
+LIFE_TRANSITIONS: dict[tuple[Life, LifeEvent], Life] = {
+    (_S.LOADING, _E.LOADED): _S.RUNNING,
+    (_S.LOADING, _E.LOAD_FAILED): _S.ENDING,
+    (_S.LOADING, _E.SHUTDOWN): _S.ENDING,
+    (_S.LOADING, _E.CLOSED): _S.CLOSED,
+    (_S.LOADING, _E.FAULT): _S.ENDING,
+    (_S.RUNNING, _E.RELOAD): _S.LOADING,
+    (_S.RUNNING, _E.SHUTDOWN): _S.LAST_SAVE,
+    (_S.RUNNING, _E.CLOSED): _S.CLOSED,
+    (_S.LAST_SAVE, _E.SAVED): _S.ENDING,
+    (_S.LAST_SAVE, _E.SAVE_FAILED): _S.RUNNING,
+    (_S.ENDING, _E.SHUTDOWN): _S.ENDING,
+    (_S.ENDING, _E.CLOSED): _S.CLOSED,
+    (_S.RUNNING, _E.FAULT): _S.ENDING,
+    (_S.ENDING, _E.FAULT): _S.ENDING,
+    (_S.CLOSED, _E.FAULT): _S.CLOSED,
+}
 
 
 class Replies(Protocol):
@@ -82,7 +155,7 @@ class DiskDurability:
         folder = directory / os.fsdecode(config.text("appenddirname"))
         name = os.fsdecode(config.text("appendfilename"))
         flush = self.flush_effects
-        self._life = life()
+        self._life = Machine("the data's life", LIFE_TRANSITIONS, Life.LOADING)
         self._ownership = Ownership(files, directory, TEMPORARY)
         self.log = Log(files, workers.sync, clock)
         rdb = RdbFiles(core)

@@ -9,7 +9,7 @@ from typing import Protocol
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError
-from engine.shell.durability.background.threads import Threads
+from engine.shell.durability.background import Threads
 from engine.shell.durability.disk import DiskDurability, Replies
 
 #: Seconds between two checks for work that is due.

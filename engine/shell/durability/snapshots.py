@@ -5,7 +5,24 @@ loaded by Redis. A snapshot in the engine's own format, next to it (``dump.psb``
 The first bytes of a file, not its name, determine its format. If there is a file for each format, startup loads the
 file that contains the later timestamp.
 
-The states of a background save are in `engine.shell.durability.states.save`.
+States of a background save:
+
+             ASKED
+    IDLE ─────────────> SCHEDULED <─┐ ASKED
+     │ ^ <───────────────  │    └───┘
+     │ │     ABANDONED     │
+     │ │                   │ BEGUN
+     │ │                   v
+     │ └─────────────── WRITING
+     │   WRITTEN           ^
+     │   FAILED            │
+     │   ABANDONED         │
+     └─────────────────────┘
+               BEGUN
+
+BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
+starts a save immediately. The thread of an abandoned save stops soon, and removes its file. Another save may start
+immediately.
 """
 
 from __future__ import annotations
@@ -14,6 +31,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +40,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.settings.kinds import SavePoint
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.images import Soon, run_when_complete
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Attempt, Background, Soon, run_when_complete
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.position import Position
@@ -32,9 +48,44 @@ from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.originals import Originals
 from engine.shell.durability.segments.store import SegmentFiles
-from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
+from streamwire.machine import Machine
+
+
+class Save(Enum):
+    """State of a background save."""
+
+    IDLE = auto()
+    #: A save was requested, and starts as soon as possible.
+    SCHEDULED = auto()
+    #: A thread is writing the snapshot.
+    WRITING = auto()
+
+
+class SaveEvent(Enum):
+    """Events of a background save."""
+
+    ASKED = auto()
+    BEGUN = auto()
+    WRITTEN = auto()
+    FAILED = auto()
+    #: The save is no longer needed: the process exits, or a newer snapshot is written.
+    ABANDONED = auto()
+
+
+_S, _E = Save, SaveEvent
+SAVE_TRANSITIONS = {
+    (_S.IDLE, _E.ASKED): _S.SCHEDULED,
+    (_S.IDLE, _E.BEGUN): _S.WRITING,
+    (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
+    (_S.SCHEDULED, _E.BEGUN): _S.WRITING,
+    (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,
+    (_S.WRITING, _E.WRITTEN): _S.IDLE,
+    (_S.WRITING, _E.FAILED): _S.IDLE,
+    (_S.WRITING, _E.ABANDONED): _S.IDLE,
+}
+
 
 #: Seconds until the ``save`` directive tries again after a failure.
 _RETRY = 5.0
@@ -73,7 +124,7 @@ class Snapshots:
         self._clock = clock
         self._now_ms = now_ms
         self._flush_effects = flush_effects
-        self._machine = save()
+        self._machine = Machine("the background save", SAVE_TRANSITIONS, Save.IDLE)
         self._attempt: Attempt | None = None
         self._began = 0.0
         self.last_ok = True

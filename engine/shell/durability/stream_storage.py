@@ -19,7 +19,7 @@ from engine.core.streams.compressed.packer import pack
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles

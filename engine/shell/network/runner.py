@@ -25,17 +25,15 @@ from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages,
 from engine.shell.clock import now_ns, now_us
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
-from engine.shell.network.connections.addresses import shown
-from engine.shell.network.connections.client_memory import ClientMemory
-from engine.shell.network.connections.connection import Connection
-from engine.shell.network.connections.idle import IdleClients
+from engine.shell.network.connections.connection import Connection, shown
+from engine.shell.network.connections.evictions import ClientMemory, IdleClients
 from engine.shell.network.connections.limits import Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
 from engine.shell.network.delivery import Delivery, encode_or_error, replace_unencodable
 from engine.shell.network.protection import is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.log_lines import LOG, report_fatal
-from engine.shell.observation.traffic import Traffic
+from engine.shell.observation.process_facts import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name
 from engine.text import messages

@@ -1,6 +1,10 @@
 """The server process: listening sockets, signals, start and end. The runner serves the clients.
 
 ``Server.serve`` returns after a signal, SHUTDOWN or a failure has stopped the server and everything is closed.
+
+``maxclients`` is lowered if the process's limit of file descriptors cannot be raised. Without a free descriptor, a
+client does not even receive an error reply, and the log cannot be rewritten. So some descriptors are reserved for files
+and listening sockets.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import errno
 import gc
 import os
 import random
+import resource
 import signal
 import socket
 import sys
@@ -23,8 +28,8 @@ from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.driver import Driver
+from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
-from engine.shell.network import descriptors
 from engine.shell.network.connections.connection import Connection
 from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
@@ -33,6 +38,62 @@ from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
 from engine.shell.replication.node import Node
 from engine.shell.users_file import reload_accounts, start_accounts
+from engine.text import messages
+
+#: Number of descriptors reserved for other uses than clients, as in Redis, without those for segment files.
+RESERVED = 32
+
+
+def reserved(config: Config) -> int:
+    """Return the number of descriptors reserved for other uses than clients."""
+    return RESERVED + (MOST_OPEN if config.text("stream-storage") == b"disk" else 0)
+
+
+def reserve(config: Config) -> None:
+    """Raise the process's limit of open files to the number that ``maxclients`` needs. If the system allows fewer open
+    files, lower ``maxclients``.
+
+    Raises ConfigError if no client could be served. From then on, ``CONFIG SET maxclients`` raises the process's limit
+    in the same way, and fails if the system does not allow the new limit.
+    """
+    wanted, others = config.integer("maxclients"), reserved(config)
+    limit = _raise_limit(wanted + others)
+    if limit < wanted + others:
+        if limit <= others:
+            raise ConfigError(
+                f"maxclients: the limit of open files is {limit}; at least {others + 1} are needed (ulimit -n)"
+            )
+        config.put("maxclients", b"%d" % (limit - others))
+        LOG.warning(
+            "maxclients %d needs %d open files, and the system allows %d: lowering it to %d (ulimit -n)",
+            wanted,
+            wanted + others,
+            limit,
+            limit - others,
+        )
+    config.on_change("maxclients", lambda: _follow(config))
+
+
+def _follow(config: Config) -> None:
+    wanted, others = config.integer("maxclients"), reserved(config)
+    limit = _raise_limit(wanted + others)
+    if limit < wanted + others:
+        raise ConfigError(messages.too_many_clients(limit - others))
+
+
+def _raise_limit(wanted: int) -> int:
+    """Let the process open ``wanted`` files if possible; return the number that it can open now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        # macOS rejects more than kern.maxfilesperproc, regardless of the hard limit.
+        return soft
+    return allowed
+
 
 #: Exit status after an unexpected error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
@@ -57,7 +118,7 @@ class Server:
         """Accept clients until stopped."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unhandled)
-        descriptors.reserve(self.config)
+        reserve(self.config)
         self.runner = Runner(self.core, self._loop)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from engine.settings.config import Config
 from engine.shell.observation.log_lines import LOG
-from engine.shell.observation.traffic import Traffic
+from engine.shell.observation.process_facts import Traffic
 from engine.shell.tls import DIRECTIVES, server_context
 
 _HANDSHAKE_SECONDS = 10.0

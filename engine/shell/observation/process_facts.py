@@ -7,13 +7,34 @@ import platform
 import resource
 import secrets
 import sys
+from dataclasses import dataclass
 
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.host import ProcessFacts
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import resident
-from engine.shell.observation.traffic import Traffic
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counters of one server since its start, updated by the connections."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    #: Number of accepted connections, including those that were rejected afterwards.
+    accepted: int = 0
+    #: Number of connections that were rejected after they had been accepted.
+    rejected: int = 0
+    #: Number of connected clients whose TLS handshake is not complete.
+    handshaking: int = 0
+    #: Number of clients dropped because of client-query-buffer-limit.
+    query_overruns: int = 0
+    #: Number of clients dropped because of client-output-buffer-limit.
+    output_overruns: int = 0
+    #: Number of clients dropped because of maxmemory-clients.
+    evicted: int = 0
+
 
 _PAGE = resource.getpagesize()
 

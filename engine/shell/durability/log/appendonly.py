@@ -20,8 +20,7 @@ from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Attempt, Background
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot

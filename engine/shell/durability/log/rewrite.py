@@ -1,27 +1,95 @@
 """Rewriting the log: an image of the keyspace becomes its new base, followed by later effects.
 
 This module runs the rewrites, and reports whether one is due. `engine.shell.durability.disk` decides when a rewrite
-starts, and `engine.shell.durability.log.appendonly` replaces the files. The states are in
-`engine.shell.durability.states.rewrite`.
+starts, and `engine.shell.durability.log.appendonly` replaces the files.
+
+States of a rewrite, for BGREWRITEAOF, a log that has grown or is broken, and the first base of a new log:
+
+                ASKED
+      IDLE ──────────────> SCHEDULED <─┐ ASKED
+     │  ^ <───────────────  │     └────┘
+     │  │ FAILED, ABANDONED │
+     │  │                   │
+     ├──┼───────────────────┤
+     │  │ BEGUN_WITH_LOG    │ BEGUN_WITHOUT_LOG       (from both)
+     │  │       v                   v
+     │  │   WITH_LOG            WITHOUT_LOG
+     │  │       │                   │
+     │  └───────┴───────────────────┘
+     │     WRITTEN, FAILED, ABANDONED
+     └─> IDLE  FAILED: the rewrite could not start
+
+WITH_LOG is the usual case: the log continues in a new increment, which the manifest names immediately, so the files are
+complete even if the base is never written. WITHOUT_LOG is for a log that is broken or does not exist yet: effects are
+kept in memory until the base is written, and then written to a new increment. If the log is off, only the base is
+written. A synchronous rewrite is also WITHOUT_LOG, because no effects happen meanwhile.
+
+The thread of an abandoned attempt stops soon, and its file is removed. Another attempt may start immediately.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.images import Soon, run_when_complete
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Attempt, Background, Soon, run_when_complete
 from engine.shell.durability.formats import rdb_file
 from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.writer import Log
-from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
+from streamwire.machine import Machine
+
+
+class Rewrite(Enum):
+    """State of a rewrite."""
+
+    IDLE = auto()
+    #: A rewrite was requested, and starts as soon as possible.
+    SCHEDULED = auto()
+    #: A thread writes the base, and the log continues in a new increment.
+    WITH_LOG = auto()
+    #: The base is being written, and the log has no file to continue in meanwhile.
+    WITHOUT_LOG = auto()
+
+
+class RewriteEvent(Enum):
+    """Events of a rewrite."""
+
+    ASKED = auto()
+    BEGUN_WITH_LOG = auto()
+    BEGUN_WITHOUT_LOG = auto()
+    #: The base is written, and the manifest names it.
+    WRITTEN = auto()
+    #: The rewrite could not start, or the base could not be written.
+    FAILED = auto()
+    #: The rewrite is no longer needed: the log is switched off or on, or rewritten synchronously, or the process exits.
+    ABANDONED = auto()
+
+
+_S, _E = Rewrite, RewriteEvent
+REWRITE_TRANSITIONS = {
+    (_S.IDLE, _E.ASKED): _S.SCHEDULED,
+    (_S.IDLE, _E.BEGUN_WITH_LOG): _S.WITH_LOG,
+    (_S.IDLE, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
+    (_S.IDLE, _E.FAILED): _S.IDLE,
+    (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
+    (_S.SCHEDULED, _E.BEGUN_WITH_LOG): _S.WITH_LOG,
+    (_S.SCHEDULED, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
+    (_S.SCHEDULED, _E.FAILED): _S.IDLE,
+    (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,
+    (_S.WITH_LOG, _E.WRITTEN): _S.IDLE,
+    (_S.WITH_LOG, _E.FAILED): _S.IDLE,
+    (_S.WITH_LOG, _E.ABANDONED): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.WRITTEN): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.FAILED): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.ABANDONED): _S.IDLE,
+}
+
 
 #: Seconds before the first automatic attempt after a failure.
 _FIRST_PAUSE = 1.0
@@ -53,7 +121,7 @@ class Rewrites:
         self._soon = soon
         self._clock = clock
         self._flush_effects = flush_effects
-        self._machine = rewrite()
+        self._machine = Machine("the rewrite of the log", REWRITE_TRANSITIONS, Rewrite.IDLE)
         #: Called at the end of a background rewrite that was not abandoned, with whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start of the last rewrite, by ``clock``.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.shell.durability.background.threads import Workers
+from engine.shell.durability.background import Workers
 from engine.shell.durability.log.writer import Log
 
 

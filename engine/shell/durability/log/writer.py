@@ -3,26 +3,89 @@
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
 files. While the log is open, no effects are dropped. If the disk rejects a write, the bytes wait, the file is truncated
 to its last complete block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain,
-nothing more is written to it, and a new file must be written from memory (`engine.shell.durability.states.log_file` has
-the states).
+nothing more is written to it, and a new file must be written from memory.
 
 With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
 file that is being synced. After two seconds they are written anyway.
+
+States of the file: whether it accepts writes, and whether its content is known.
+
+                             LEFT
+    CLOSED <──────────────────────────────────────────┐
+      │                                               │ (from all three)
+      │ OPENED           REFUSED                      │
+      └────────> OPEN ────────────> HELD_UP <─┐       │
+                  │ <─────────────  │  │  └───┘       │
+                  │    CAUGHT_UP    │  │  REFUSED     │
+                  │                 │  │              │
+                  │ SPOILT          │  │ SPOILT       │
+                  └──────> BROKEN <─┼──┘              │
+                           │  ^ └───┼─────────────────┤
+                           └──┘     └─────────────────┘
+                          SPOILT
+
+A rejected write is undone: the file is truncated to its last complete block, the data to write waits in memory, and the
+write is retried (HELD_UP). After a failed fsync, or if part of a block could not be cut off, the content of the file is
+unknown (BROKEN). Nothing more is written to it, and a new file is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 import hiredis
 
 from engine.core.keyspace.changes import Effects
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.blocks import BLOCK_LIMIT, head
-from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_file
+from streamwire.machine import Machine
+
+
+class LogFile(Enum):
+    """State of the log's file."""
+
+    #: There is no file.
+    CLOSED = auto()
+    OPEN = auto()
+    #: The disk rejected the last write; the bytes wait in memory.
+    HELD_UP = auto()
+    #: The file's content is unknown, and nothing more is written to it.
+    BROKEN = auto()
+
+
+class LogFileEvent(Enum):
+    """Events of the log's file."""
+
+    OPENED = auto()
+    #: The disk rejected a write, and the file was truncated to its last complete block.
+    REFUSED = auto()
+    #: The waiting bytes were written.
+    CAUGHT_UP = auto()
+    #: An fsync failed, or a rejected write could not be undone, or the file no longer matches the data.
+    SPOILT = auto()
+    #: The file was closed, or the log continues in another file.
+    LEFT = auto()
+
+
+_S, _E = LogFile, LogFileEvent
+LOG_FILE_TRANSITIONS = {
+    (_S.CLOSED, _E.OPENED): _S.OPEN,
+    (_S.OPEN, _E.REFUSED): _S.HELD_UP,
+    (_S.OPEN, _E.SPOILT): _S.BROKEN,
+    (_S.OPEN, _E.LEFT): _S.CLOSED,
+    (_S.HELD_UP, _E.REFUSED): _S.HELD_UP,
+    (_S.HELD_UP, _E.CAUGHT_UP): _S.OPEN,
+    (_S.HELD_UP, _E.SPOILT): _S.BROKEN,
+    (_S.HELD_UP, _E.LEFT): _S.CLOSED,
+    # A background fsync that was running when the file broke may fail too.
+    (_S.BROKEN, _E.SPOILT): _S.BROKEN,
+    (_S.BROKEN, _E.LEFT): _S.CLOSED,
+}
+
 
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
@@ -58,7 +121,7 @@ class Log:
         self.delayed = 0
         #: Number of fsyncs.
         self.syncs = 0
-        self._file = log_file()
+        self._file = Machine("the log's file", LOG_FILE_TRANSITIONS, LogFile.CLOSED)
         self._fd = -1
         #: Number of files used so far, to recognise the late end of an fsync of an earlier file.
         self._number = 0

@@ -26,7 +26,7 @@ from typing import Any
 from engine.core.formats.damage import DamagedError
 from engine.core.streams.compressed.disk_entries import Buffer, UnreadableError, payload
 from engine.core.streams.compressed.packed import Packed
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.segments.documents import Documents
 from engine.shell.durability.segments.file import (

@@ -22,20 +22,73 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from typing import Protocol, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, cast
 
 from engine.core.clients.session import Buffers, Session
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.network.connections.limits import BEFORE_LOGIN, Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.connections.writes import GONE, gathered
 from engine.shell.observation.log_lines import LOG
-from engine.shell.observation.traffic import Traffic
+from engine.shell.observation.process_facts import Traffic
 from engine.wire.bulk import AddRun, Scanner, next_start
-from engine.wire.encode import Out, encoded
+from engine.wire.encode import LONG, Out, encoded
 from engine.wire.parser import RequestParser
+
+
+class _Gone(asyncio.Transport):
+    """Transport of a closed connection, for code that still refers to the connection."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Do nothing: it is already closed."""
+
+    def abort(self) -> None:
+        """Do nothing: it is already closed."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+#: Shared by all closed connections.
+GONE = _Gone()
+
+
+def gathered(parts: Out) -> Out:
+    """Return the parts with adjacent short parts joined, and long parts unchanged."""
+    out: Out = []
+    run: Out = []
+    for part in parts:
+        if len(part) < LONG:
+            run.append(part)
+        else:
+            if run:
+                out.append(b"".join(run))
+                run = []
+            out.append(part)
+    if run:
+        out.append(b"".join(run))
+    return out
+
+
+def shown(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
+    """Return the client's address, the server's address, and the socket's descriptor (-1 without a socket)."""
+    sock = transport.get_extra_info("socket")
+    peer, here = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    fd = sock.fileno() if sock is not None else -1
+    if isinstance(peer, tuple) and isinstance(here, tuple):
+        return _address(peer), _address(here), fd
+    path = here if isinstance(here, str) else here.decode() if isinstance(here, bytes) else ""
+    return f"{path}:0".encode(), f"{path}:0".encode(), fd
+
+
+def _address(name: Iterable[Any]) -> bytes:
+    host, port, *_ = name
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
 
 #: Maximum total size in bytes of replies that are joined into one buffer. Of larger replies, only short buffers are
 #: joined.

@@ -17,7 +17,7 @@ from engine.core.dispatch import Core
 from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.keyspace.image import ImageBuilder
 from engine.shell.clock import now_us
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History

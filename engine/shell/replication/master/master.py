@@ -19,7 +19,7 @@ from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.settings.kinds import OutputLimit
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.log.writer import encode_effects

@@ -19,8 +19,7 @@ from typing import Any
 
 from engine.core.formats.rdb import writer
 from engine.core.keyspace.image import Image, ImageBuilder
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import Background, free_in_thread
+from engine.shell.durability.background import Attempt, Background, free_in_thread
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.log_lines import LOG

@@ -22,8 +22,7 @@ from engine.core.formats.unsupported_types import UnsupportedTypesError
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import free_in_thread
+from engine.shell.durability.background import Attempt, free_in_thread
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.replication.replica.payload import Payload, PayloadError

@@ -19,8 +19,7 @@ from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import ImageBuilder
-from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.images import run_when_complete
+from engine.shell.durability.background import Attempt, run_when_complete
 from engine.shell.durability.formats import records
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US, new_core

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.shell.durability.background.attempt import AbandonedError, Attempt
-from engine.shell.durability.background.threads import Threads
+from engine.shell.durability.background import AbandonedError, Attempt, Threads
 from engine.shell.durability.files import Files
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.snapshots import TEMPORARY

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.shell.durability.states import life, log_file, rewrite, save, switch
+from engine.shell.durability import disk, snapshots
+from engine.shell.durability.log import log_switch, rewrite, writer
 from streamwire.machine import Machine
 from tests.engine.shell.durability.background import (
     test_ending,
@@ -22,11 +23,11 @@ WALKERS = (test_ending, test_saving, test_switching, test_rewriting, test_loadin
 def test_every_transition_is_made(tmp_path, monkeypatch):
     """The marked tests together make each transition in the table of each state machine."""
     tables: dict[str, Any] = {
-        "life": life.TABLE,
-        "log_file": log_file.TABLE,
-        "rewrite": rewrite.TABLE,
-        "save": save.TABLE,
-        "switch": switch.TABLE,
+        "life": disk.LIFE_TRANSITIONS,
+        "log_file": writer.LOG_FILE_TRANSITIONS,
+        "rewrite": rewrite.REWRITE_TRANSITIONS,
+        "save": snapshots.SAVE_TRANSITIONS,
+        "switch": log_switch.SWITCH_TRANSITIONS,
     }
     made: dict[str, set[Any]] = {name: set() for name in tables}
     fire = Machine.fire

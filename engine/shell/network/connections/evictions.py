@@ -1,8 +1,12 @@
-"""``maxmemory-clients``: limit for the buffers of all clients together. Above it, the largest clients are disconnected.
+"""Clients that are disconnected by the server: ``maxmemory-clients`` and ``timeout``.
 
-A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, commands queued by MULTI, and the
-arguments of a blocked command. CLIENT NO-EVICT exempts a client; replicas are always exempt. The longer a check takes,
-the longer is the interval until the next check.
+``maxmemory-clients`` limits the buffers of all clients together; above it, the largest clients go. A client's buffers
+are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, commands queued by MULTI, and the arguments of a
+blocked command. CLIENT NO-EVICT exempts a client; replicas are always exempt. The longer a check takes, the longer is
+the interval until the next check.
+
+``timeout`` disconnects clients that have sent nothing for this time. Clients that wait for a reply or for messages, or
+are reading a reply, stay connected. So do replicas.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.log_lines import LOG
-from engine.shell.observation.traffic import Traffic
+from engine.shell.observation.process_facts import Traffic
 
 #: Minimum interval between two checks in microseconds.
 _EVERY_US = 100_000
@@ -75,3 +79,27 @@ class ClientMemory:
         session = connection.session
         LOG.warning("client %d (%r) dropped: %d bytes, above maxmemory-clients", session.id, session.addr, size)
         connection.transport.abort()
+
+
+class IdleClients:
+    """Idle check of one server. ``connections``: open connections by session ID."""
+
+    __slots__ = ("_config", "_connections")
+
+    def __init__(self, config: Config, connections: Mapping[int, Connection]) -> None:
+        self._config = config
+        self._connections = connections
+
+    def check(self, now: int) -> None:
+        """Disconnect the clients that have been idle for too long at ``now``, in milliseconds since the epoch."""
+        limit = self._config.integer("timeout") * 1000
+        if not limit:
+            return
+        for connection in list(self._connections.values()):
+            session = connection.session
+            if connection.has_taken():
+                session.last_ms = now
+            listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
+            if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
+                # Not close(), which would wait until the client has read its replies.
+                connection.transport.abort()
