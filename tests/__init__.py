@@ -9,11 +9,11 @@ redis_docs     the examples of Redis's documentation
 growth         the cost of commands is proportional to their arguments (``tests.growth``)
 property       random commands against plain lists, and against the log
 faults         failing disks, crashes and power failures at any step
-crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it
+crash, chaos   real processes killed at work: the engine; a streaming job and all around it (``python -m tests.chaos``)
 clients        clients of other projects: redis-py, redis-cli, redis-benchmark, ioredis, node-redis
 programs       FastStream, Watermill and others, used as with Redis (``make test-programs``)
 spark, jobs    the connector inside Spark, and the main job
-cluster        jobs on a Spark cluster of real processes (``make test-cluster``)
+cluster        jobs on a Spark cluster of real processes (tests/cluster/__init__.py says how)
 architecture   allowed imports, and a core without I/O
 packaging      the set-up of a checkout, the wheel and the sdist
 golden         what releases have stored, read by today's code

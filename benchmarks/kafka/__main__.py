@@ -1,4 +1,4 @@
-"""Measure Spark's Kafka source and sink and the connector's alternately, with target ratios: `make bench-kafka`.
+"""Measure Spark's Kafka source and sink and the connector's alternately: `python -m benchmarks.kafka`.
 
 Rates are rows per second. A streaming query has two rates: the rate of its triggers except the first one, and the rate
 of the whole query, including its start. Processor time is the sum of all processes of the measurement: Spark, its

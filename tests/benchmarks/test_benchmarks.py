@@ -147,7 +147,7 @@ def test_every_target_of_spark_is_that_of_a_measurement() -> None:
 
 
 def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
-    """Every target of `make bench-kafka` names an existing measurement."""
+    """Every target of `python -m benchmarks.kafka` names an existing measurement."""
     connection = cast(Connection, None)
     sides = [
         kafka.Kafka("nowhere"),

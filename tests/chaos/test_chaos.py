@@ -1,4 +1,4 @@
-"""A short chaos run; `make chaos` kills three hundred times."""
+"""A short chaos run; `python -m tests.chaos` kills three hundred times."""
 
 from __future__ import annotations
 

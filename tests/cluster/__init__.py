@@ -1,1 +1,4 @@
-"""Spark on a cluster of real processes. `make test-cluster` runs it: it takes minutes, so `make test` does not."""
+"""Spark on a cluster of real processes: `.venv/bin/python -m pytest -sv tests/cluster/*_cases.py`.
+
+It takes minutes, so `make test` does not run it.
+"""

@@ -1,7 +1,7 @@
 """The connector on a Spark cluster of real processes: each way of deployment, and servers whose slots move and whose
 masters die.
 
-`make test-cluster` runs it. pytest collects this file only if it is named, because its name does not start with
+pytest collects this file only if it is named, because its name does not start with
 `test_`.
 """
 

@@ -1,4 +1,4 @@
 """An engine in a process that is killed while it writes; its restored data is compared with a model.
 
-``make crash`` kills the engine three hundred times.
+``make test-long PYTEST_ARGS=tests/crash`` kills the engine three hundred times.
 """

@@ -1,8 +1,8 @@
 """The crash test: an engine under load is killed with SIGKILL at a random moment and restarted, repeatedly on one
 directory.
 
-CRASH_KILLS is the number of kills (``make crash``: 300), and CRASH_SEED repeats a run. With ``disk`` segments are tiny
-and are written to segment files as soon as they are full.
+CRASH_KILLS is the number of kills (with LONG_TESTS=1: 300), and CRASH_SEED repeats a run. With ``disk`` segments are
+tiny and are written to segment files as soon as they are full.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import pytest
 
 from tests import servers
 from tests.crash.model import Client
+from tests.suite import long
 from tests.suite.waiting import DEADLINE
 
-KILLS = int(os.environ.get("CRASH_KILLS", "9"))
+KILLS = int(os.environ.get("CRASH_KILLS", "300" if long.FULL else "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 #: More clients than those whose replies are sent at once (`engine.shell.network.connections.reply_batch`).
 _CLIENTS = 8

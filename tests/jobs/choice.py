@@ -1,6 +1,4 @@
-"""The extent of the tests of jobs: with LONG_TESTS=1 (`make test-jobs`) each test runs on both servers, otherwise on
-one.
-"""
+"""The extent of the tests of jobs: one server, or with LONG_TESTS=1 (`make test-long PYTEST_ARGS=tests/jobs`) both."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The fixtures `jobs` (a server, and jobs that run in this process on its Spark) and `departures` (real data in files).
 
-A test names the server that it runs on in `make test` with `on`; in `make test-jobs` (LONG_TESTS=1) it runs on both.
+A test names the server that it runs on in `make test` with `on`; with LONG_TESTS=1 it runs on both.
 """
 
 from __future__ import annotations

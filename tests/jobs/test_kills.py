@@ -1,4 +1,4 @@
-"""Jobs that are killed repeatedly, only with LONG_TESTS=1 (`make test-jobs`): in the end, each row is stored once.
+"""Jobs that are killed repeatedly, only with LONG_TESTS=1: in the end, each row is stored once.
 
 spark-submit, Python and its workers are killed together, at random times with a fixed seed. The last run completes.
 """

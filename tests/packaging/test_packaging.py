@@ -344,7 +344,6 @@ def test_the_contents_of_the_wheel(wheel: Path) -> None:
         "spark_streams",
         "pystreams",
         "pyspark_pystreams.py",
-        "pystreams_pyspark.py",
         "pystreams_pyspark.pth",
     }
     assert {

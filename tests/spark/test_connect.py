@@ -1,6 +1,6 @@
 """Spark Connect: a client with the server in its own process (`remote("local")`).
 
-`make test-cluster` has one with a separate server process.
+tests/cluster has one with a separate server process.
 """
 
 from __future__ import annotations

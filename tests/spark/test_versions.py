@@ -52,7 +52,7 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
 
 
 def test_spark_imports_pyspark_from_files(bench: Bench) -> None:
-    """A worker of Spark does not import pyspark from the zip file (`pystreams_pyspark`)."""
+    """A worker of Spark does not import pyspark from the zip file (`streamwire.pyspark_files`)."""
 
     def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyspark

@@ -1,4 +1,4 @@
-"""`pystreams_pyspark`: in processes that Spark starts, pyspark and py4j are imported from files, not from zip files."""
+"""`streamwire.pyspark_files`: in processes that Spark starts, pyspark and py4j come from files, not zip files."""
 
 from __future__ import annotations
 
@@ -122,5 +122,5 @@ def test_the_environment_variable_keeps_the_zip_file(python: Path, tmp_path: Pat
 
 def test_other_processes_do_not_import_the_module(python: Path) -> None:
     """In a process without `pyspark.zip` on its path, the module is not imported."""
-    program = "import sys; assert 'pystreams_pyspark' not in sys.modules"
+    program = "import sys; assert 'streamwire.pyspark_files' not in sys.modules"
     subprocess.run([str(python), "-c", program], env=surroundings(), check=True)

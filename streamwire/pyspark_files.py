@@ -5,8 +5,8 @@ modules for a zip file, so each process compiles the modules again: 0.5 s for py
 first streaming query waits for the start of about six such processes, every later query for one. Spark's installation
 has the same modules as files, too; those of py4j only if it was installed with pip.
 
-`pystreams_pyspark.pth` imports this module in processes with `pyspark.zip` on their path. If the environment variable
-PYSTREAMS_PYSPARK_ZIP is set and not empty, the zip files are used.
+`pyspark_files.pth`, which is installed as `pystreams_pyspark.pth`, imports this module in processes with `pyspark.zip`
+on their path. If the environment variable PYSTREAMS_PYSPARK_ZIP is set and not empty, the zip files are used.
 """
 
 from __future__ import annotations
