@@ -156,6 +156,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._end()
+        for waiting in [each for each in self.server_state.connections if not _is_busy(each)]:
+            waiting.transport.abort()
         await super().shutdown(sockets)
 
     async def _watch(self) -> None:

@@ -95,8 +95,12 @@ def test_samples_and_new_entries_are_asked_for(client: redis.Redis, dashboard: D
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 @pytest.mark.parametrize("sent", [b"", b"POST /api/login HTTP/1.1\r\n", _SLOW_BODY])
-def test_slow_requests_do_not_lock_out_others(instance: servers.Running, sent: bytes) -> None:
-    """More incomplete requests than the server has connections do not keep others from a page, and are closed."""
+def test_slow_requests_do_not_lock_out_others(
+    instance: servers.Running, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More incomplete requests than the server has connections do not keep others from a page. They are closed, at the
+    latest when the server ends, and logged as no error.
+    """
     made = listen("127.0.0.1", 0)
     port = made.getsockname()[1]
     sampler = Sampler(address_of(instance.url), 0.05)
@@ -104,9 +108,9 @@ def test_slow_requests_do_not_lock_out_others(instance: servers.Running, sent: b
     server = Server(app, connections=10)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
-    try:
-        wait_for(lambda: server.started, "the dashboard")
-        with ExitStack() as stack:
+    with ExitStack() as stack:
+        try:
+            wait_for(lambda: server.started, "the dashboard")
             slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(30)]
             for each in slow:
                 with suppress(OSError):  # it may be closed already
@@ -114,10 +118,11 @@ def test_slow_requests_do_not_lock_out_others(instance: servers.Running, sent: b
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
                 assert answer.status == 200
             wait_for(lambda: len(server.server_state.connections) <= 10, "connections to be closed")
-    finally:
-        server.should_exit = True
-        thread.join()
-        made.close()
+        finally:
+            server.should_exit = True
+            thread.join()
+            made.close()
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
