@@ -238,7 +238,7 @@ def lengths(job: Run) -> dict[str, int]:
 def groups(job: Run) -> dict[str, tuple[int, int | None]]:
     """Return the pending count and the lag of each query's consumer group."""
     with job.connection() as connection:
-        states = of_groups.groups(connection, [FLIGHTS.encode()], 0, details=False)
+        states = of_groups.groups(connection, [FLIGHTS.encode()], 0)
         return {state.name.decode(): (state.pending, state.lag) for state in states}
 
 

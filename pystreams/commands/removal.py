@@ -38,7 +38,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
         run.done("No stream matches.", {"removed": 0, "streams": []}, "streams")
         return
     for page in paged_calls.pages(each for each in found if each.groups):
-        for group in of_groups.groups_of(run.connection, page, run.now):
+        for group in of_groups.detailed(run.connection, of_groups.groups_of(run.connection, page, run.now)):
             if seeks.owner(group) is not None:
                 run.out.warn(f"A Spark query reads {names.shown(group.stream.name)} and would fail with STREAM_LOST.")
     documents = [{"stream": names.as_json(each.name), "entries": each.length, "groups": each.groups} for each in found]

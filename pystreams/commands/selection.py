@@ -50,7 +50,7 @@ def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> lis
 
     def wanted() -> Iterator[Group]:
         every = matching(run, stream)
-        for each in of_groups.groups(run.connection, every, run.now, details=False, forbidden=forbidden):
+        for each in of_groups.groups(run.connection, every, run.now, forbidden=forbidden):
             if not groups or each.name in exact or any(pattern.fullmatch(each.name) for pattern in patterns):
                 yield each
 
@@ -62,7 +62,7 @@ def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> lis
             absent = ", ".join(map(names.shown, sorted(missing)))
             fail("NO_SUCH_GROUP", stream=stream, group=absent, address=run.connection.address.shown)
         detailed: list[Group] = []
-        for some in of_groups.affordable(run.connection, found):
-            detailed += of_groups.detailed(run.connection, some)
-            advance(len(some))
+        for each in of_groups.detailed(run.connection, found):
+            detailed.append(each)
+            advance(1)
     return sorted(detailed, key=lambda each: (each.stream.name, each.name))

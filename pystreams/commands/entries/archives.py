@@ -289,7 +289,7 @@ def copy(
         fail("STREAM_NOT_EMPTY", stream=names.shown(name), last=after)
     if found is not None and found.last is not None and not _has(run.connection, stream, found.last):
         fail("STREAM_DIFFERS", stream=names.shown(name), last=found.last, other=names.shown(stream))
-    members = list(of_groups.groups(run.connection, [stream], run.now, details=False)) if groups else []
+    members = list(of_groups.groups(run.connection, [stream], run.now)) if groups else []
     if run.dry_run:
         count = _about(source, after)
         about = f"{numbers.things(count, 'entry')} and {numbers.things(len(members), 'group')}"

@@ -170,11 +170,9 @@ def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
     there: dict[tuple[bytes, bytes], Group] = {}
     for page in paged_calls.pages(streams):
         paged_calls.ask_all(run.connection, [("XINFO", "STREAM", name) for name in page])
-        for some in of_groups.affordable(
-            run.connection, of_groups.groups(run.connection, page, run.now, details=False)
-        ):
-            matches = [each for each in some if (each.stream.name, each.name) in wanted]
-            there |= {(each.stream.name, each.name): each for each in of_groups.detailed(run.connection, matches)}
+        states = of_groups.groups(run.connection, page, run.now)
+        matches = (each for each in states if (each.stream.name, each.name) in wanted)
+        there |= {(each.stream.name, each.name): each for each in of_groups.detailed(run.connection, matches)}
     for stream, group in wanted:
         if (stream, group) not in there:
             of_groups.need(run.connection, stream, group, run.now)

@@ -58,7 +58,7 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comp
         there = [stream for stream in streams.values() if stream is not None]
         members = {
             each.stream.name: each
-            for each in of_groups.groups_of(run.connection, there, run.now, details=False)
+            for each in of_groups.groups_of(run.connection, there, run.now)
             if each.name == wanted
         }
         behind = [each for name, each in members.items() if each.position < _committed(source, name)]

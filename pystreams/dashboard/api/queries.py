@@ -59,7 +59,7 @@ def _groups(connection: Connection, reports: Sequence[StreamReport], now: int) -
     The last sample may be older than a report, so a group that has advanced since would seem to be behind.
     """
     names = dict.fromkeys(_bytes(each.stream) for each in reports if each.group is not None)
-    every = of_groups.groups(connection, names, now, details=False, forbidden=set())
+    every = of_groups.groups(connection, names, now, forbidden=set())
     found = {(each.stream.name, each.name): each for each in every}
     behind = [found[name] for each in reports if (name := _name(each)) in found and _is_behind(found[name], each)]
     return found | {(each.stream.name, each.name): each for each in of_groups.detailed(connection, behind)}

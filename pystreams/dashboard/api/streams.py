@@ -39,8 +39,9 @@ def stream(asked: Asked) -> dict[str, Any]:
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
         found = inventory.need(connection, name)
-        groups = list(of_groups.groups_of(connection, [found], now, details=False))
-        shown = of_groups.detailed(connection, sorted(groups, key=lambda each: -(each.lag or 0))[:_MOST_GROUPS])
+        groups = list(of_groups.groups_of(connection, [found], now))
+        furthest = sorted(groups, key=lambda each: -(each.lag or 0))[:_MOST_GROUPS]
+        shown = list(of_groups.detailed(connection, furthest))
     rows = list(map(asked.snapshot.judged, shown))
     row = asked.snapshot.streams.get(name)
     rate = None if row is None else row.stream.rate

@@ -221,27 +221,19 @@ def groups(
     names: Iterable[bytes],
     now: int,
     *,
-    details: bool = True,
     budget: Budget | None = None,
     forbidden: set[bytes] | None = None,
 ) -> Iterator[Group]:
     """Return the groups of these streams; see `groups_of` and, for `forbidden`, `read_streams`."""
     streams = read_streams(connection, names, memory=False, forbidden=forbidden)
-    return groups_of(connection, streams, now, details=details, budget=budget)
+    return groups_of(connection, streams, now, budget=budget)
 
 
 def groups_of(
-    connection: Connection,
-    streams: Iterable[Stream],
-    now: int,
-    *,
-    details: bool = True,
-    consumers: Callable[[Group], bool] = _always,
-    budget: Budget | None = None,
+    connection: Connection, streams: Iterable[Stream], now: int, *, budget: Budget | None = None
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details`, commands for single groups are sent only to count lags.
+    """Yield the groups of these streams without the details that `detailed` adds.
 
-    `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them in one reply.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.
     """
     budget = budget or Budget()
@@ -256,21 +248,7 @@ def groups_of(
                     continue
                 raise problem
             found += [_parsed(stream, pairs(info), now) for info in reply]
-        found = _counted(connection, found, budget)
-        if details:
-            for some in affordable(connection, found):
-                yield from detailed(connection, some, consumers)
-        else:
-            yield from found
-
-
-def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield the groups in pages for `detailed`. The pages are smaller if the server has to send large entries."""
-
-    def sent(group: Group) -> int:
-        return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
-
-    return pages(groups, bytes_of=sent, most_bytes=ids.REPLY_BYTES)
+        yield from _counted(connection, found, budget)
 
 
 def lag_range(group: Group) -> str:
@@ -282,9 +260,9 @@ def lag_range(group: Group) -> str:
 def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
     """Return one group with its details. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
     found = parsed(stream, ask(connection, "XINFO", "STREAM", stream))
-    for group in groups_of(connection, [found], now, details=False):
+    for group in groups_of(connection, [found], now):
         if group.name == name:
-            return detailed(connection, [group])[0]
+            return next(detailed(connection, [group]))
     return fail("NO_SUCH_GROUP", stream=shown(stream), group=shown(name), address=connection.address)
 
 
@@ -322,25 +300,34 @@ def _with_lag(group: Group, lag: Backlog) -> Group:
 
 
 def detailed(
-    connection: Connection, found: Sequence[Group], consumers: Callable[[Group], bool] = _always
-) -> list[Group]:
-    """Return the groups with their consumers, the first pending entry and the age of the first undelivered entry."""
-    commands: list[Command] = []
-    requested: list[tuple[Group, list[str]]] = []
-    for group in found:
-        parts: list[str] = []
-        if consumers(group):
-            parts.append("consumers")
-            commands.append(("XINFO", "CONSUMERS", group.stream.name, group.name))
-        if group.pending:
-            parts.append("oldest")
-            commands.append(("XPENDING", group.stream.name, group.name, "-", "+", 1))
-        if group.lag and not group.at_start:
-            parts.append("undelivered")
-            commands.append(ids.first_behind(connection, group.stream.name, group.position))
-        requested.append((group, parts))
-    replies = iter(connection.pipeline(commands))
-    return [_with(group, {part: next(replies) for part in parts}) for group, parts in requested]
+    connection: Connection, found: Iterable[Group], consumers: Callable[[Group], bool] = lambda _: True
+) -> Iterator[Group]:
+    """Yield the groups with their consumers, the first pending entry and the age of the first undelivered entry.
+
+    `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them in one reply.
+    """
+
+    def sent(group: Group) -> int:
+        return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
+
+    # Pages are smaller if the server has to send large entries.
+    for page in pages(found, bytes_of=sent, most_bytes=ids.REPLY_BYTES):
+        commands: list[Command] = []
+        requested: list[tuple[Group, list[str]]] = []
+        for group in page:
+            parts: list[str] = []
+            if consumers(group):
+                parts.append("consumers")
+                commands.append(("XINFO", "CONSUMERS", group.stream.name, group.name))
+            if group.pending:
+                parts.append("oldest")
+                commands.append(("XPENDING", group.stream.name, group.name, "-", "+", 1))
+            if group.lag and not group.at_start:
+                parts.append("undelivered")
+                commands.append(ids.first_behind(connection, group.stream.name, group.position))
+            requested.append((group, parts))
+        replies = iter(connection.pipeline(commands))
+        yield from [_with(group, {part: next(replies) for part in parts}) for group, parts in requested]
 
 
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:

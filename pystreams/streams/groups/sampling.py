@@ -120,12 +120,10 @@ class Samples:
         for page in paged_calls.pages(names):
             read = read_streams(connection, page, memory=False, forbidden=forbidden)
             streams = [replace(each, rate=self._rate(each, now)) for each in read]
-            states = group_states.groups_of(connection, streams, now, details=False, budget=budget)
+            states = group_states.groups_of(connection, streams, now, budget=budget)
             found = [each for each in states if only is None or each.name == only]
             found.sort(key=lambda group: group.consumer_count)  # only groups with very many consumers are skipped
-            groups: list[tuple[Group, Status]] = []
-            for some in group_states.affordable(connection, found):
-                groups += map(self._judged, group_states.detailed(connection, some, consumers))
+            groups = list(map(self._judged, group_states.detailed(connection, found, consumers)))
             seen[0].update(each.name for each in streams)
             seen[1].update((each.stream.name, each.name) for each in found)
             yield Sampled(streams, groups)
