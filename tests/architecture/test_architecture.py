@@ -99,7 +99,7 @@ _FORBIDDEN = [
     (
         "streamclient/link.py",
         "import engine.wire.parser",
-        "client",
+        "packages",
         "streamclient.link -> engine.wire.parser",
     ),
     (
