@@ -18,7 +18,7 @@ from typing import Any
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.key_table import KeyTable
+from engine.core.keyspace.key_table import MASK, SHIFT, KeyTable
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
@@ -63,7 +63,7 @@ class Database:
     def get(self, key: bytes) -> Value | None:
         """Return the value; None if the key does not exist or has expired."""
         table = self._table
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None or (key in self._expires and self.drop_if_due(key)):
             return None
         return table.values[slot]
@@ -74,7 +74,7 @@ class Database:
         Hits and misses are counted, and a miss raises a keyspace event.
         """
         table = self._table
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None or (key in self._expires and self.drop_if_due(key)):
             self.misses += 1
             if self.changes.on_event is not None:
@@ -85,7 +85,7 @@ class Database:
 
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists, even if it is due."""
-        return key in self._table.slot_of
+        return self._table.slot_of(key) is not None
 
     def __contains__(self, key: bytes) -> bool:
         return self.get(key) is not None
@@ -93,7 +93,7 @@ class Database:
     def typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE for other types."""
         table = self._table
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None:
             return None
         if key in self._expires:
@@ -110,7 +110,7 @@ class Database:
     def read_typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value as ``typed`` does, for read-only commands."""
         table = self._table
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None or key in self._expires:
             value = self.read(key)
         else:
@@ -202,7 +202,7 @@ class Database:
             elif not keep_ttl:
                 del self._expires[key]
         table, shared = self._table, self.changes
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None:
             self.add(key, value, changes)
             return None
@@ -230,7 +230,7 @@ class Database:
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""
         table = self._table
-        slot = table.slot_of.get(key)
+        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
         if slot is None or (key in self._expires and self.drop_if_due(key)):
             return False
         value = table.values[slot]
@@ -350,7 +350,7 @@ class Database:
                 self.expire(key)
                 dropped += 1
         for key in held:
-            self._deadlines.put(key, self._expires[key])
+            self._deadlines.put_back(key, self._expires[key])
         return dropped
 
     def next_deadline(self) -> int | None:

@@ -55,7 +55,14 @@ class Deadlines:
 
     def put(self, key: bytes, deadline: int) -> None:
         """Set a key's deadline, in milliseconds since the epoch."""
+        if self._by_key.get(key) == deadline:
+            # It is in a heap already.
+            return
         self._by_key[key] = deadline
+        self.put_back(key, deadline)
+
+    def put_back(self, key: bytes, deadline: int) -> None:
+        """Add the deadline of a key to the heap, from which `pop_due` has removed it."""
         heapq.heappush(self._heap, _start(deadline) + key)
         if self._former:
             self._move()

@@ -234,8 +234,8 @@ class _Walk:
 
     def keep(self, key: bytes) -> None:
         """Capture a key that is about to change, unless it is already captured."""
-        slot = self._table.slot_of.get(key, -1)
-        if key in self._done or slot not in range(self._left):
+        slot = self._table.slot_of(key)
+        if key in self._done or slot is None or slot >= self._left:
             return
         value = self._table.values[slot]
         self._add([key], [_copy(value, self._storage)])
@@ -243,7 +243,8 @@ class _Walk:
 
     def remove(self, key: bytes) -> None:
         """Capture a key that is about to be removed, and record the key that moves to its slot."""
-        if self._table.slot_of.get(key, -1) in range(self._left):
+        slot = self._table.slot_of(key)
+        if slot is not None and slot < self._left:
             self.keep(key)
             if len(self._table) > self._left:
                 self._done.add(self._table.names[-1])

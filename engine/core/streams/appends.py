@@ -56,10 +56,10 @@ class Streams:
         while self._expiring and left > 0:
             stream = self._expiring[-1]
             producers = stream.producers
-            done = producers.expire(now, left)
+            done = producers.expire(now, left) if producers is not None else 0
             if done < left:
                 self._expiring.pop()
-                if not producers.by_producer:
+                if producers is None or not producers.by_producer:
                     idempotent.discard(stream)
             left -= done + 1
         return bool(self._expiring)

@@ -6,6 +6,7 @@ arguments, too, in milliseconds since the epoch.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import merge
@@ -15,7 +16,6 @@ from weakref import ref
 
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import group_progress
-from engine.core.streams.entries import IdColumns
 from engine.core.streams.group_progress import UNKNOWN, Counters
 from engine.core.streams.pending import NOBODY, PendingList, Record
 
@@ -160,7 +160,9 @@ class Group:
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 
-    def deliver(self, stream: Counters, new: IdColumns, consumer: Consumer, now: int, noack: bool) -> None:
+    def deliver(
+        self, stream: Counters, new: tuple[array[int], array[int]], consumer: Consumer, now: int, noack: bool
+    ) -> None:
         """Deliver new entries with these IDs to ``consumer``. The entries become pending unless ``noack``."""
         ms, seq = new
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]

@@ -33,6 +33,13 @@ class Keys(KeyTable):
         super().add(name, name + b"!")
 
 
+def test_no_dictionary_has_many_of_the_keys():
+    """Keys are distributed evenly, so that the dictionary that grows has a small share of them."""
+    table = Keys(b"key:%d" % number for number in range(64_000))
+    assert sum(map(len, table.slots)) == 64_000
+    assert max(map(len, table.slots)) < 2000
+
+
 class Fields(Hash):
     """A hash whose values are derived from the fields."""
 

@@ -7,6 +7,8 @@ commands in order recreates the group. Consecutive records with the same deliver
 
 from __future__ import annotations
 
+from array import array
+
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.formats.rdb.streams import group_fields
@@ -28,7 +30,7 @@ def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
     return consumer
 
 
-def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, new: IdColumns, noack: bool) -> None:
+def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, new: tuple[array[int], array[int]], noack: bool) -> None:
     """Deliver new entries: advance the group's position and, unless ``noack``, make them pending.
 
     A delivery counts as one change regardless of the number of entries, as in Redis.
