@@ -28,7 +28,7 @@ from streamclient.wire_errors import BROKEN, ResponseError
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
-_ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape by a server that hangs
+_ANSWER_SECONDS = 4.0  # timeout of a reply, so that a scrape that a former master does not answer can start again
 _RETRY_MS = 1000  # short, so a scrape during a failover reports that the server is down
 _SCAN_SECONDS = 0.5  # maximum time of SCAN per scrape; later scrapes continue the scan of a large key space
 _GROUPS = 20_000  # number of groups after which a scrape requests no further streams

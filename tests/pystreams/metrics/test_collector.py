@@ -234,8 +234,10 @@ def test_an_unreachable_server_and_its_return() -> None:
     collector.close()
 
 
-def test_the_first_scrape_after_a_failover() -> None:
-    """The first scrape after the master died and a Sentinel announced another one shows the new master."""
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_first_scrape_after_a_failover(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
+    """The first scrape after the master died or hung and a Sentinel announced another one shows the new master."""
+    monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
     with ExitStack() as stack:
         master, replica = stack.enter_context(ExitStack()), stack.enter_context(servers.redis())
         first = master.enter_context(servers.redis())
@@ -247,7 +249,11 @@ def test_the_first_scrape_after_a_failover() -> None:
         with redis.Redis(port=sentinel.port) as asked:
             asked.execute_command("SENTINEL", "REMOVE", "main")
             asked.execute_command("SENTINEL", "MONITOR", "main", replica.host, replica.port, 1)
-        master.close()
+        if hangs:
+            first.process.send_signal(signal.SIGSTOP)
+            stack.callback(first.process.send_signal, signal.SIGCONT)
+        else:
+            master.close()
         found = _now(collector)
         assert value(found, "redis_up") == 1
         assert value(found, "redis_exporter_last_scrape_error", err="") == 0
