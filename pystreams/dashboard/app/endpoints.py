@@ -59,7 +59,7 @@ def message_of(failure: PystreamsError) -> str:
 class Endpoints:
     """The endpoints of one server. `path`: URL prefix of its pages and API; `every`: the endpoints of all servers.
 
-    Each server has its own rules, sessions, connections, sampler, listeners and threads, so that an unresponsive server
+    Each server has its own rules, sessions, connections, sampler and threads, so that an unresponsive server
     does not affect the other servers.
     """
 
