@@ -1,5 +1,5 @@
-"""A notebook whose kernel's Python differs from the one that Spark would start, with the package
-installed by `%pip`.
+"""Places where a user has few rights: a notebook whose kernel differs from the Python that Spark would start, with the
+package installed by `%pip`, and a read-only installation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 from tests.packaging.distributions import environment, surroundings
 from tests.suite.long import long_only
+from tests.suite.tools import needed
 
 _CELLS = [
     "%pip install --quiet --no-deps --no-index {wheel}",
@@ -75,3 +76,48 @@ def test_a_notebook_needs_no_settings(wheel: Path, tmp_path: Path) -> None:
     assert "True" in session
     assert "5 python3" in batch  # functions of Spark still run with the default Python
     assert "[0, 1, 2, 3, 4]" in query
+
+
+_CONFINED = """
+import os, tempfile
+import spark_streams
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+spark_streams.register(spark)
+spark.range(5).write.format("pystreams").mode("append").save("s")
+rows = spark.readStream.format("pystreams").option("startingOffsets", "earliest").schema("id long").load("s")
+copy = rows.writeStream.format("pystreams").option("checkpointLocation", tempfile.mkdtemp())
+copy.trigger(availableNow=True).start("copy").awaitTermination()
+copied = spark.read.format("pystreams").schema("id long").load("copy")
+for path in (os.environ["HOME"], os.getcwd(), os.path.dirname(spark_streams.__file__)):
+    assert not os.access(path, os.W_OK), path
+print(sorted(row.id for row in copied.collect()))
+spark.stop()
+"""
+
+
+@long_only
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give up rights")
+def test_a_user_without_rights_needs_only_a_temporary_directory(wheel: Path, tmp_path: Path) -> None:
+    """Without capabilities, and with a read-only installation, home and working directory, batches and queries work."""
+    python = environment(tmp_path / "venv", wheel)
+    home, scratch = tmp_path / "home", tmp_path / "scratch"
+    home.mkdir()
+    scratch.mkdir()
+    for path in (home, *(each for each in (tmp_path / "venv").rglob("*") if not each.is_symlink())):
+        path.chmod(path.stat().st_mode & ~0o222)
+    confined = [needed("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    ended = subprocess.run(
+        [*confined, str(python), "-c", _CONFINED],
+        cwd=home,
+        env=surroundings(HOME=str(home), TMPDIR=str(scratch)),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "[0, 1, 2, 3, 4]"
