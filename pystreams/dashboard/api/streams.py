@@ -24,6 +24,8 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "behind", "pending", "status"))
 _CURVES = tuple(each.name for each in measures.STREAM if each.has_history)
+_CURVES_OF_GROUP = tuple(each.name for each in measures.GROUP if each.has_history)
+_SORTS = {each.name: each for each in measures.CONSUMER}
 _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
@@ -219,10 +221,6 @@ def _source(value: bytes, most: int) -> str | None:
         return None
 
 
-_SORTS = {each.name: each for each in measures.CONSUMER}
-_CURVES = tuple(each.name for each in measures.GROUP if each.has_history)
-
-
 def group(asked: Asked) -> dict[str, Any]:
     """Return the measures of a group, a page of its consumers, and curves of lag, pending entries and delay."""
     stream, name = asked.key("stream"), asked.key("group")
@@ -242,5 +240,5 @@ def group(asked: Asked) -> dict[str, Any]:
         "now": found.at,
         "query": None if owner is None else {"prefix": owner[0], "consume": owner[1]},
         "consumer_rows": [shapes.consumer(each) for each in consumers[first : first + size]],
-        "curves": {kind: shapes.curve(asked.sampler.curve(kind, stream, name)) for kind in _CURVES},
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, stream, name)) for kind in _CURVES_OF_GROUP},
     }
