@@ -114,6 +114,10 @@ def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, das
     group = dashboard.get("group", stream="s", group="g")
     assert (group["position"], group["lag"], group["pending"], group["consumers"]) == ("60-0", 40, 60, 2)
     assert [(row["name"]["text"], row["pending"]) for row in group["consumer_rows"]] == [("alice", 40), ("bob", 20)]
+    assert (set(group["curves"]), set(dashboard.get("stream", stream="s")["curves"])) == (
+        {"lag", "pending", "behind"},
+        {"length", "rate"},
+    )
     found = dashboard.get("pending", stream="s", group="g")
     assert (found["total"], found["sample"]) == (60, 60)
     assert dict(found["ages"])["10–60 min"] == 2
