@@ -185,7 +185,7 @@ def test_ci_and_pages_use_existing_make_targets() -> None:
 
 
 #: Other packages that texts tell users to install.
-_OTHERS = {"botocore", "grpcio-tools", "numpy", "pandas", "protobuf", "pyarrow", "pyspark", "redis-entraid"}
+_OTHERS = {"grpcio-tools", "numpy", "pandas", "protobuf", "pyarrow", "pyspark", "redis-entraid"}
 _PIP_INSTALL = re.compile(r"pip install((?: (?:--?[a-z][\w-]*|'[^'\n]+'|`[^`\n]+`|[\w./-]+(?<!\.)|\.(?!\w)))+)")
 
 
