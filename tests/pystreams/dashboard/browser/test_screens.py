@@ -365,6 +365,8 @@ def test_many_windows_stay_usable(browser: Browser, client: redis.Redis, steerin
         for at, page in enumerate(pages):
             page.goto(f"{steering}#{'/stream/first/tail' if at > 4 else '/' if at else f'token={TOKEN}'}")
             expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+        for page in pages[5:]:
+            expect(page.get_by_text("Waiting for entries…")).to_be_visible()
         client.xadd("first", {"a": 2}, id="9999999999999-7")
         client.xadd("second", {"a": 1})
         for at, page in enumerate(pages):
