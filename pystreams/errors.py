@@ -204,7 +204,7 @@ FAILURES: dict[str, Failure] = {
         CommandError,
         "{address} refused a row for the stream '{stream}': {reason}. "
         "Rows added: {added}, {later} of them after this row.",
-        "Correct the row, add it, and continue after the rows that were added.",
+        "Correct the row, and continue with it.",
         Status.FAILED,
     ),
     "PACKAGE_MISSING": Failure(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pystreams.streams import entries, ids
 from pystreams.streams.letter_transfer import transfer
-from pystreams.streams.paged_calls import ask, ask_all, pages
+from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from streamclient.connection import Command, Connection
@@ -83,13 +83,20 @@ def parsed(entry: Entry) -> Letter | None:
     return Letter(entry_id, stream, original, count, reason, words[HEAD:], words[:HEAD])
 
 
-def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the streams whose last entry is a dead letter."""
+def holders(connection: Connection, names: Iterable[bytes], *, forbidden: set[bytes] | None = None) -> Iterator[bytes]:
+    """Yield the streams whose last entry is a dead letter.
+
+    `forbidden`: receives the names of streams that the user may not read. If it is None, all refusals are ignored.
+    """
     for page in pages(names, bytes_of=lambda name: ids.size_of(connection, name), most_bytes=ids.REPLY_BYTES):
         commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
         for name, reply in zip(page, connection.pipeline(commands), strict=True):
             if isinstance(reply, list) and reply and parsed(reply[0]) is not None:
                 yield name
+            elif forbidden is not None and ids.is_forbidden_key(reply):
+                forbidden.add(name)
+            elif forbidden is not None and str(reply).startswith("NOPERM"):
+                raise failure(connection, ("XREVRANGE", name), reply)
 
 
 def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:

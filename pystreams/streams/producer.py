@@ -10,6 +10,7 @@ from pystreams.errors import fail
 from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.retry import Refusal, refusal_of
 from streamclient.wire_errors import ResponseError
 from streamwire.slots import checksum
 
@@ -47,15 +48,15 @@ class Target:
 class Producer:
     """Adds entries in batches. Call `flush` at the end, and before a pause.
 
-    `added`: number of entries that the server confirmed. `answered`: that number and the refused entries.
-    `unconfirmed`: number of entries sent without a reply so far.
+    `added`: number of entries that the server confirmed. `answered`: those of them before the first refused entry.
+    `later`: those of them after it. `unconfirmed`: number of entries sent without a reply so far.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._commands: list[Command] = []
         self._bytes = 0
-        self.added = self.answered = 0
+        self.added = self.answered = self.later = 0
         self.unconfirmed = 0
 
     def add(self, command: Command) -> None:
@@ -66,24 +67,23 @@ class Producer:
             self.flush()
 
     def flush(self) -> None:
-        """Add the buffered entries. Raises ROW_REFUSED or NOT_PERMITTED for the first refused entry.
+        """Add the buffered entries. Raises ROW_REFUSED for the first refused entry, or the error of `failure`.
 
         The server also processes the entries after the refused one.
         """
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, ResponseError] | None = None
-        later = 0
         self.unconfirmed = len(commands)
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
             if not isinstance(reply, ResponseError):
                 self.added += 1
-                later += refused is not None
+                self.later += refused is not None
             elif refused is None:
                 refused = command, reply
             self.unconfirmed -= 1
-            self.answered += 1
+            self.answered += refused is None
         if refused is not None:
-            if str(refused[1]).startswith("NOPERM"):
+            if str(refused[1]).startswith("WRONGTYPE") or refusal_of(refused[1]) is not Refusal.ROW:
                 raise failure(self._connection, *refused)
             stream = refused[0][1]
             assert isinstance(stream, bytes)
@@ -93,7 +93,7 @@ class Producer:
                 stream=shown(stream),
                 reason=str(refused[1]).rstrip("."),
                 added=self.added,
-                later=later,
+                later=self.later,
             )
 
 

@@ -65,7 +65,9 @@ def _row(letter: Letter) -> list[str]:
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
     """List the dead letters of STREAM or, without STREAM, the streams with dead letters."""
     if stream is None:
-        found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
+        forbidden: set[bytes] = set()
+        found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection), forbidden=forbidden))
+        run.warn_of_forbidden(forbidden)
         streams = list(inventory.read_streams(run.connection, found, memory=False))
         if run.out.structured:
             rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]

@@ -120,6 +120,8 @@ def produce(
     except (KeyboardInterrupt, PystreamsError, *BROKEN):
         if not (run.dry_run or fields):
             again = f" Continue with --skip {skip + producer.answered}." if file not in (None, "-") else ""
+            if again and producer.later:
+                again += f" This adds {numbers.things(producer.later, 'entry')} again."
             added = numbers.things(producer.added, "entry")
             run.out.note(f"Interrupted after {added}.{_sent(producer.unconfirmed)}{again}")
         raise

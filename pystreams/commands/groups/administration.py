@@ -47,8 +47,10 @@ def ls(run: Run, pattern: str, limit: int) -> None:
     LAG is a number of entries. '~' marks an estimate, which is shown if the server does not report the lag. 'groups
     lag' also shows the lag in time.
     """
-    every = of_groups.groups(run.connection, matching(run, pattern), run.now)
+    forbidden: set[bytes] | None = set() if is_glob(pattern) else None
+    every = of_groups.groups(run.connection, matching(run, pattern), run.now, forbidden=forbidden)
     shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
+    run.warn_of_forbidden(forbidden or ())
     more = bool(limit) and len(shown) > limit
     shown = sorted(shown[:limit] if limit else shown, key=lambda group: (group.stream.name, group.name))
     rows = list(map(GroupRow.judged, shown))

@@ -110,7 +110,7 @@ def test_generated_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> N
 def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """The error names the malformed row, quotes the server's refusal, or exits with 4 for a missing file."""
     client.set("string", 1)
-    assert "[ROW_REFUSED]" in cli_of.failure("produce", "string", "a=1", status=1)
+    assert "[NOT_A_STREAM]" in cli_of.failure("produce", "string", "a=1", status=1)
     words = ("produce", "s", "-f", "-", "--format")
     assert "[MALFORMED_ROW] Row 2 of standard input" in cli_of.failure(
         *words, "jsonl", stdin='{"a": 1}\n[]\n', status=1
@@ -210,6 +210,14 @@ def test_an_interrupted_file_is_continued(cli_of: Cli, client: redis.Redis, tmp_
     file.write_text("\n".join(lines))
     assert cli_of("produce", "s", "-f", str(file), "--skip", "1000") == "Added 200 entries to s.\n"
     assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == [*range(1200)]
+    client.set("string", 1)
+    refused = cli_of.failure("produce", "string", "-f", str(file), status=1)
+    assert "Interrupted after 0 entries. Continue with --skip 0." in refused
+    client.set("p:{1}", 1)
+    words = ("-f", str(file), "--key-column", "n", "--partitions", "2")
+    refused = cli_of.failure("produce", "p", *words, status=1)
+    assert f"Interrupted after {client.xlen('p:{0}')} entries. Continue with --skip " in refused
+    assert "again." in refused
     assert "--skip requires --file" in cli_of.failure("produce", "s", "n=1", "--skip", "1", status=2)
 
 
