@@ -11,8 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from scripts.generated import ROOT, Part, anchor
 from spark_streams.config.options import SECTIONS
-from streamclient.config.kinds import shown_duration
-from streamclient.config.option import Option, options_of
+from streamclient.config.option import Option, options_of, shown_duration
 
 PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
 

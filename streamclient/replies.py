@@ -1,6 +1,8 @@
 """Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
 
 If the check does not prove success, hiredis parses the replies. This module depends on RESP2 and opens no sockets.
+
+Replies as dictionaries: the lines of INFO, alternating names and values, and the fields of one line.
 """
 
 from __future__ import annotations
@@ -12,6 +14,23 @@ import hiredis
 import numpy as np
 
 from streamclient.wire_errors import ResponseError
+
+
+def info_lines(reply: Any) -> dict[str, str]:
+    """Return the `name:value` lines of a reply to INFO; empty for an error reply."""
+    text = reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else ""
+    return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line and not line.startswith("#"))
+
+
+def line_fields(line: str, separator: str) -> dict[str, str]:
+    """Return the `name=value` fields of one line, as in CLIENT LIST (space) and in values of INFO (comma)."""
+    return dict(field.split("=", 1) for field in line.split(separator) if "=" in field)
+
+
+def pairs(reply: Any) -> dict[bytes, Any]:
+    """Return a reply of alternating names and values."""
+    return dict(zip(reply[0::2], reply[1::2], strict=True))
+
 
 _NOTHING = object()
 

@@ -1,12 +1,12 @@
-"""Read options for columns: how an entry's fields become typed values."""
+"""Options for columns: how an entry's fields become typed values, and schemas of values in reads and writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from streamclient.config.kinds import FLAG, TEXT, choice, whole
-from streamclient.config.option import option
+from spark_streams.errors import fail
+from streamclient.config.option import FLAG, TEXT, check_exclusive, choice, conflict, duration, option, refuse, whole
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 
@@ -68,3 +68,112 @@ class ColumnOptions:
     def samples(self) -> int | None:
         """Number of entries per stream from which a schema is inferred; None if no schema is inferred."""
         return self.sampling_size if self.infers else None
+
+
+_OF_REGISTRY = (
+    "registry_user",
+    "registry_password",
+    "registry_token",
+    "registry_ca",
+    "registry_timeout",
+    "subject",
+    "registers",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaOptions:
+    """Schemas of values: `valueFormat` avro, protobuf, or json with a registry."""
+
+    value_schema: str | None = option(
+        "valueSchema",
+        TEXT,
+        None,
+        "Schema of the values. `avro`, `json`: as JSON. Reads of Avro with a registry resolve all values to this "
+        "schema. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file.",
+    )
+    value_schema_file: str | None = option(
+        "valueSchemaFile",
+        TEXT,
+        None,
+        "File with the schema of the values, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc "
+        "--include_imports --descriptor_set_out`) or `.proto`. In place of `valueSchema`.",
+    )
+    value_message: str | None = option(
+        "valueMessage",
+        TEXT,
+        None,
+        "Message in the Protobuf schema: its full name, or the last part of the name.",
+        default_text="the first message in the schema's file",
+    )
+    registry_url: str | None = option(
+        "schemaRegistry.url",
+        TEXT,
+        None,
+        "Registry with Confluent's interface, `http://` or `https://`. With a registry, values begin with a header: "
+        "a zero byte and the ID of their schema. Without a registry, values have no header.",
+    )
+    registry_user: str | None = option("schemaRegistry.user", TEXT, None, "User at the registry, or API key.")
+    registry_password: str | None = option(
+        "schemaRegistry.password", TEXT, None, "Password at the registry, or API secret.", secret=True
+    )
+    registry_token: str | None = option(
+        "schemaRegistry.token", TEXT, None, "Bearer token, in place of user and password.", secret=True
+    )
+    registry_ca: str | None = option(
+        "schemaRegistry.caFile",
+        TEXT,
+        None,
+        "File with the CA certificates to trust for the registry, on every machine that runs tasks.",
+        default_text="the certificates in `tls.caFile`, else the system's",
+    )
+    registry_timeout: int = option(
+        "schemaRegistry.timeoutMs",
+        duration(),
+        10_000,
+        "Timeout for a schema, including retries and the schema's references.",
+    )
+    subject: str | None = option(
+        "schemaRegistry.subject",
+        TEXT,
+        None,
+        "Subject in which writes register schemas. If no other option sets a schema, the subject's latest schema is "
+        "the reader's schema, and determines the columns of reads that are given no schema.",
+        default_text="`<stream>-value`",
+    )
+    registers: bool = option(
+        "schemaRegistry.register",
+        FLAG,
+        True,
+        "Writing: whether a new schema is registered. If false, rows are written with `valueSchema`, which the subject "
+        "must have, or with the subject's latest schema if `valueSchema` is not set.",
+    )
+
+    def has_schema(self, value_format: str) -> bool:
+        """Return whether values of this format have a schema."""
+        return value_format in ("avro", "protobuf") or self.registry_url is not None
+
+    def check_schemas(self, value_format: str, *, writes: bool) -> None:
+        """Check that the options agree with each other and with the format.
+
+        Raises CONFLICTING_OPTIONS, INVALID_OPTION or SCHEMA_MISSING.
+        """
+        check_exclusive(self, "value_schema", "value_schema_file")
+        check_exclusive(self, "registry_token", "registry_user")
+        for name in _OF_REGISTRY:
+            if self.registry_url is None and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                refuse(self, name, "it needs schemaRegistry.url as well")
+        if value_format not in ("avro", "protobuf", "json"):
+            for name in ("value_schema", "value_schema_file", "registry_url"):
+                if getattr(self, name) is not None:
+                    conflict(self, name, "value_format")
+        if value_format == "json" and self.registry_url is None:
+            for name in ("value_schema", "value_schema_file"):
+                if getattr(self, name) is not None:
+                    refuse(self, name, "values in JSON have a schema only with schemaRegistry.url")
+        if value_format != "protobuf" and self.value_message is not None:
+            conflict(self, "value_message", "value_format")
+        is_known = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
+        # An Avro schema can be derived from rows. A Protobuf schema cannot, because it has field numbers.
+        if not is_known and (value_format == "protobuf" or (value_format == "avro" and not writes)):
+            fail("SCHEMA_MISSING", format=value_format)

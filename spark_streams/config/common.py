@@ -7,8 +7,7 @@ from typing import Literal
 
 from spark_streams.config import time_zones
 from streamclient.config.address import Address, Embedded
-from streamclient.config.kinds import ANY_TEXT, TEXT, Kind, choice
-from streamclient.config.option import conflict, option
+from streamclient.config.option import ANY_TEXT, TEXT, Kind, choice, conflict, option
 
 
 @dataclass(frozen=True, kw_only=True)

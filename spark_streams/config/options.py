@@ -3,25 +3,82 @@
 The options are the fields of the section classes listed here. The case of names is ignored, because Spark passes them
 in lower case. Some options are refused with an error that says what to do instead: unknown options, options of other
 connectors, write options in a read, and read options in a write.
+
+Options of other connectors have advice on their replacement, or are accepted as aliases of this connector's options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from spark_streams.config import foreign
-from spark_streams.config.column_options import ColumnOptions
+from spark_streams.config.column_options import ColumnOptions, SchemaOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
-from spark_streams.config.schema_options import SchemaOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 from streamwire.lazy import difflib
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An option of another connector. `name`: the option in that connector's spelling. `peer`: the connector.
+
+    `advice`: what to do instead.
+    """
+
+    name: str
+    peer: str
+    advice: str
+
+
+_SPARK_REDIS = {
+    "stream.keys": "Set 'stream', or 'streams' for several streams.",
+    "stream.offsets": "Set 'group' to the group's name and 'startingOffsets' to the IDs, as JSON by stream.",
+    "stream.group.name": "Set 'group'.",
+    "stream.consumer.prefix": "Set 'consumerPrefix'.",
+    "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs. Each range keeps its order.",
+    "stream.read.batch.size": "Set 'maxEntriesPerTrigger' for a micro-batch, 'pageSize' for a reply.",
+    "stream.read.block": "Remove it: a trigger without new entries already waits for them, for at most 'idleWaitMs'.",
+    "host": "Set 'url' to redis://host:port.",
+    "port": "Set 'url' to redis://host:port.",
+    "auth": "Set 'password'.",
+    "dbNum": "Set 'url' to redis://host:port/database.",
+    "ssl": "Set 'url' to a URL that begins with rediss://.",
+    "timeout": "Set 'retryTimeoutMs'.",
+}
+_KAFKA = {
+    "kafka.bootstrap.servers": "Set 'url' to redis://host:port.",
+    "kafka.group.id": "Set 'group'.",
+    "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
+    "topic": "Set 'stream', or write a column '_stream'.",
+    "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns with the names of "
+    "the fields.",
+}
+_STREAMING_WRITES = {
+    "checkpointLocation": "Set it on writeStream.",
+    "queryName": "Set it on writeStream, with queryName().",
+}
+_AUTO_LOADER = {"rescuedDataColumn": "Name a string column '_rescued' in the schema."}
+_FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
+
+#: Options by name in lower case, as Spark passes them.
+INSTEAD = {
+    name.lower(): Foreign(name, peer, advice)
+    for peer, table in (
+        ("spark-redis", _SPARK_REDIS),
+        ("Spark's Kafka source", _KAFKA),
+        ("Spark's file sources", _FILES),
+        ("Spark's streaming writes", _STREAMING_WRITES),
+        ("Databricks' Auto Loader", _AUTO_LOADER),
+    )
+    for name, advice in table.items()
+}
+
 
 #: The classes that declare options, in the order of the documentation, where their docstrings become headings.
 SECTIONS: tuple[type[Any], ...] = (
@@ -206,7 +263,7 @@ def determines_schema(given: Iterable[str]) -> bool:
 def _refuse(name: str, *scopes: _Scope) -> NoReturn:
     """Raise an error with advice for an option that no scope has."""
     doing = " or ".join(scope.doing for scope in scopes)
-    instead = foreign.INSTEAD.get(name.lower())
+    instead = INSTEAD.get(name.lower())
     if instead is not None:
         fail("FOREIGN_OPTION", option=instead.name, peer=instead.peer, instead=instead.advice)
     for other in (_READ, _WRITE):

@@ -1,24 +1,67 @@
 """Options of a read, and checks of options that exclude or require each other.
 
 Each subject has a class; the class for columns is in `column_options`. Readers get `ReadOptions`, which combines all
-classes.
+classes. Redis searches keys only by glob, so the names of `subscribePattern` are matched here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from spark_streams.config import globs, positions, time_zones
-from spark_streams.config.column_options import ColumnOptions
+from spark_streams.config import positions, time_zones
+from spark_streams.config.column_options import ColumnOptions, SchemaOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.positions import Positions
-from spark_streams.config.schema_options import SchemaOptions
 from spark_streams.errors import fail
-from streamclient.config.kinds import FLAG, NAMES, TEXT, Kind, choice, duration, whole
-from streamclient.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
+from streamclient.config.option import (
+    FLAG,
+    NAMES,
+    TEXT,
+    Kind,
+    check_exclusive,
+    choice,
+    conflict,
+    duration,
+    name_of,
+    option,
+    parsed,
+    refuse,
+    whole,
+)
+from streamwire.errors import InvalidTextError
+
+_LITERAL = re.compile(r"\\(?P<escaped>[^\w\s])|(?P<plain>[^\\^$.|?*+()\[\]{}])")
+_OPTIONAL = ("*", "?", "{")  # quantifiers after which a character may be missing
+
+
+def regular_expression(text: str) -> str:
+    """Return the text if it is a regular expression. Raises InvalidTextError."""
+    if not text:
+        raise InvalidTextError("it must not be empty")
+    try:
+        re.compile(text)
+    except re.error as cause:
+        raise InvalidTextError(f"it is not a regular expression ({cause})") from cause
+    return text
+
+
+def around(regex: str) -> str:
+    """Return a glob that matches all names that the regular expression matches, and possibly others.
+
+    The glob begins with the characters with which every matching name begins.
+    """
+    rest = regex.removeprefix("^")
+    prefix: list[str] = []
+    while "|" not in regex and (found := _LITERAL.match(rest)) is not None:
+        rest = rest[found.end() :]
+        if rest.startswith(_OPTIONAL):
+            break
+        prefix.append(found["escaped"] or found["plain"])
+    return "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in prefix) + "*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +95,7 @@ class RangeOptions:
     )
     regex: str | None = option(
         "subscribePattern",
-        Kind(globs.regular_expression),
+        Kind(regular_expression),
         None,
         "Regular expression (of Python) that matches a stream's whole name, in place of `streamPattern`.",
     )

@@ -8,10 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_streams.config.column_options import SchemaOptions
 from spark_streams.config.common import CommonOptions
-from spark_streams.config.schema_options import SchemaOptions
-from streamclient.config.kinds import FLAG, STREAM_ID, TEXT, Kind, choice, duration, whole
-from streamclient.config.option import check_exclusive, conflict, name_of, option, refuse
+from streamclient.config.option import (
+    FLAG,
+    STREAM_ID,
+    TEXT,
+    Kind,
+    check_exclusive,
+    choice,
+    conflict,
+    duration,
+    name_of,
+    option,
+    refuse,
+    whole,
+)
 from streamwire.stream_id import StreamId
 
 RefPolicy = Literal["keepref", "delref", "acked"]

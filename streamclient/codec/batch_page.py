@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamclient.codec import decode_reference
+from streamclient.codec import reference
 from streamclient.codec.reply import ALL, Page, last_of
 from streamwire import digits
 from streamwire.entry_batch import EntryBatch, Values
@@ -128,7 +128,7 @@ class BatchPage:
 def milliseconds(texts: Values, ids: Callable[[], Any]) -> Any:
     """Return the first half of each ID as an int64 array; `ids` returns their texts as an array."""
     found = _milliseconds(texts)
-    return decode_reference.half(ids().to_pylist(), 0) if found is None else pa.array(found.view(np.int64))
+    return reference.half(ids().to_pylist(), 0) if found is None else pa.array(found.view(np.int64))
 
 
 def sequences(texts: Values, ids: Callable[[], Any]) -> Any:
@@ -139,7 +139,7 @@ def sequences(texts: Values, ids: Callable[[], Any]) -> Any:
         found = digits.plain(words, lengths)
         if found is not None:
             return pa.array(found.view(np.int64))
-    return decode_reference.half(ids().to_pylist(), 2)
+    return reference.half(ids().to_pylist(), 2)
 
 
 def _milliseconds(texts: Values) -> NDArray[np.uint64] | None:

@@ -2,7 +2,7 @@
 
 `streamwire.frames` verifies the frames. The page is a `BatchPage` if the entries have the same fields, and a
 `TokenPage` otherwise. Small pages, and frames that cannot be verified, are parsed by the slow twin
-(`streamclient.codec.decode_reference`). All three must return the same columns, so change them together. If an entry
+(`streamclient.codec.reference`). All three must return the same columns, so change them together. If an entry
 has a field twice, the last one counts. Does not depend on sockets, Spark, or the meaning of a column's text.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamclient.codec import decode_reference
+from streamclient.codec import reference
 from streamclient.codec.batch_page import BatchPage, milliseconds, sequences
 from streamclient.codec.reply import ALL, Page
 from streamwire import frames
@@ -32,7 +32,7 @@ def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
     The vectorised decoder needs a line end before `start`, and sixteen readable bytes with any content after `stop`.
     """
     page: Page | None = scan(buffer, start, stop, count) if count >= _FEWEST else None
-    return decode_reference.parse(buffer, start, stop, count) if page is None else page
+    return reference.parse(buffer, start, stop, count) if page is None else page
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> BatchPage | TokenPage | None:

@@ -1,7 +1,7 @@
 """Encoding of Arrow columns as XADD commands: one buffer for all rows, without a Python object per value.
 
 If no value is missing, the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins the parts
-of each command. `streamclient.codec.encode_reference` is the slow twin and must return the same bytes, so change both
+of each command. `streamclient.codec.reference` is the slow twin and must return the same bytes, so change both
 modules together. Does not depend on sockets or Spark.
 """
 

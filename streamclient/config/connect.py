@@ -10,8 +10,7 @@ from typing import Literal
 
 from streamclient.config import address
 from streamclient.config.address import Address, Credentials, Embedded, Login, Tls
-from streamclient.config.kinds import TEXT, Kind, choice, duration
-from streamclient.config.option import check_exclusive, option, parsed, refuse
+from streamclient.config.option import TEXT, Kind, check_exclusive, choice, duration, option, parsed, refuse
 from streamwire.errors import InvalidTextError
 
 #: Names of environment variables.

@@ -14,8 +14,7 @@ from streamclient.connection import Command, Connection
 from streamclient.streams import sampling, scripts
 from streamclient.streams.api import States
 from streamclient.streams.entries import xrange
-from streamclient.streams.info import checked
-from streamclient.streams.model import Counted, Cut, Range, StreamState
+from streamclient.streams.model import Counted, Cut, Range, StreamState, checked
 from streamclient.streams.scripts import Ids
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId

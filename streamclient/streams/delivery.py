@@ -11,8 +11,7 @@ from streamclient.connection import Command, Connection
 from streamclient.errors import ServerError
 from streamclient.streams.group_reads import GroupReads
 from streamclient.streams.groups import Groups, Pending, pending_of
-from streamclient.streams.info import checked
-from streamclient.streams.model import Range
+from streamclient.streams.model import Range, checked
 from streamwire.stream_id import StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time

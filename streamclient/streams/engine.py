@@ -13,8 +13,7 @@ from streamclient.refusals import RefusedForNowError
 from streamclient.retry import is_transient
 from streamclient.streams.delivery import RedisDelivery
 from streamclient.streams.groups import pending_of
-from streamclient.streams.info import checked
-from streamclient.streams.model import Cut, GroupState, Range, StreamState
+from streamclient.streams.model import Cut, GroupState, Range, StreamState, checked
 from streamwire.stream_id import StreamId
 
 _ALL = 2**62  # larger than the number of entries in any stream

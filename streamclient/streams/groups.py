@@ -8,10 +8,9 @@ from typing import AnyStr
 
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
-from streamclient.reply_maps import pairs
+from streamclient.replies import pairs
 from streamclient.retry import Refusal, refusal_of
-from streamclient.streams.info import checked
-from streamclient.streams.model import StreamState
+from streamclient.streams.model import StreamState, checked
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 

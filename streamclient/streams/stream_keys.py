@@ -9,8 +9,7 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.streams.counting import ids_by_script
 from streamclient.streams.entries import xrange
-from streamclient.streams.info import checked, group_state
-from streamclient.streams.model import StreamState, last_id_of
+from streamclient.streams.model import StreamState, checked, group_state, last_id_of
 from streamclient.wire_errors import ResponseError
 from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId

@@ -15,8 +15,7 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
 from streamclient.streams import scripts
-from streamclient.streams.info import checked, group_state, stream_state
-from streamclient.streams.model import StreamState
+from streamclient.streams.model import StreamState, checked, group_state, stream_state
 from streamclient.wire_errors import ResponseError
 
 

@@ -25,7 +25,7 @@ from spark_streams.write import sink
 from spark_streams.write.protocol import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
-from streamclient.codec import decode_reference
+from streamclient.codec import reference
 from streamclient.config import address
 from streamclient.config.address import Address
 from streamclient.connection import Connection, Link
@@ -120,7 +120,7 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
 
 def test_a_field_name_that_is_not_text() -> None:
     """A field name that is not UTF-8 is an error in a map of strings, and allowed in a map of binaries."""
-    page = decode_reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
+    page = reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
     text, binary = (
         replace(ReadSchema.of(t.StructType().add("fields", t.MapType(kind, kind))), mode="FAILFAST")
         for kind in (t.StringType(), t.BinaryType())

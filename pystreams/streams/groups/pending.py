@@ -13,7 +13,7 @@ from typing import Any
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.connection import Command, Connection
 from streamclient.streams import groups
-from streamclient.streams.info import stream_state
+from streamclient.streams.model import stream_state
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 

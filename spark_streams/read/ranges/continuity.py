@@ -16,9 +16,8 @@ from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.plan import BatchPlan, BatchStart
+from spark_streams.read.ranges.plan import BatchPlan, BatchStart, counted_backlog
 from streamclient.config.address import Address
 from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState

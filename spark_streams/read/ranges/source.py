@@ -21,8 +21,7 @@ from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.query.planning import States
-from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
-from spark_streams.read.query.watch import Watch
+from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
 from spark_streams.read.ranges.continuity import Continuity, baseline_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.parts import tasks_between

@@ -44,7 +44,7 @@ from spark_streams.write.protocol import (
 )
 from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.own_ids import runs
+from spark_streams.write.rows.encoding import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import unpack_rows
 from streamclient.connection import Command, Connection

@@ -4,13 +4,18 @@ This module owns the choice of a row's stream, the chunks of a batch, and the ch
 options, the value of `_stream`, or one of N streams by a key. The module does not depend on servers or fences. A row's
 fields and its own ID never depend on the clock. So the digest of the rows (`rows.digest`) distinguishes a replay from
 other rows.
+
+Rows with their own IDs are separated from other rows and checked before they are sent. XTRIM is separate from the rows'
+XADDs, so that a row's command never depends on the time and the server trims only once per chunk.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +28,86 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import row_hashes
 from streamclient.codec.encode import Column, encode_adds
+from streamclient.connection import Command, Connection
+from streamclient.wire_errors import ResponseError
 from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
+from streamwire.stream_id import StreamId
+
+
+def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
+    """Raise ROW_REFUSED if the server would refuse a row's own ID. `last`: the stream's last ID before these rows."""
+    for at, text in enumerate(rows.ids or ()):
+        reason = ""
+        try:
+            last, before = _own_id(text or b"*", last), last
+            if last <= before:
+                entry_id = (text or b"").decode("utf-8", "backslashreplace")
+                reason = f"the ID {entry_id} is not larger than the stream's last ID, {before}. {OWN_IDS}"
+        except ValueError as problem:
+            reason = f"{str(problem).rstrip('.')}. {OWN_IDS}"
+        if reason:
+            fail("ROW_REFUSED", row=int(rows.rows[at]), address=address, reason=reason.rstrip(". "))
+
+
+def _own_id(text: bytes, last: StreamId) -> StreamId:
+    """Return the ID of an entry that is added with the ID `text` after `last`."""
+    ms, dash, seq = text.partition(b"-")
+    if dash and seq == b"*":
+        given = StreamId.parse(ms).ms
+        return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
+    return StreamId.parse(text)
+
+
+def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
+    """Return the rows in order, divided so that rows with their own IDs are separate from other rows.
+
+    Otherwise an own ID could follow an ID that the server chooses, and could not be checked in advance.
+    """
+    if all(rows.ids is None for rows in together):
+        return [list(together)]
+    found: list[list[EncodedRows]] = []
+    for rows in together:
+        if rows.ids is None:
+            found.append([rows])
+            continue
+        chosen = [each is not None and each != b"*" for each in rows.ids]
+        cuts = [0, *(i for i in range(1, len(chosen)) if chosen[i] != chosen[i - 1]), len(chosen)]
+        for first, end in pairwise(cuts):
+            part = rows.part(first, end)
+            if not chosen[first]:
+                part = part.without_ids()
+            found.append([part])
+    return found
+
+
+def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
+    """Return the XTRIMs according to the options. `clock` returns seconds since 1970."""
+    wanted: list[tuple[str, str | int]] = []
+    if options.maxlen is not None:
+        wanted.append(("MAXLEN", options.maxlen))
+    if options.minid is not None:
+        wanted.append(("MINID", str(options.minid)))
+    elif options.retention is not None:
+        wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
+    # Without LIMIT 0, each XTRIM removes a limited number of entries, and a large chunk may add more than that.
+    how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
+    limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
+    return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
+
+
+def _policy(options: WriteOptions) -> tuple[str, ...]:
+    return () if options.ref_policy is None else (options.ref_policy.upper(),)
+
+
+def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
+    """Raise NO_REF_POLICY if the server does not know the policy, since a transaction would otherwise fail midway."""
+    if options.ref_policy is None:
+        return
+    (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
+    if isinstance(reply, ResponseError) and "syntax" in str(reply).lower():
+        fail("NO_REF_POLICY", address=connection.address, policy=options.ref_policy)
+
 
 _CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow
 _COMMAND_BYTES = 32 << 20  # maximum size of a chunk's commands, which repeat the field names in each row

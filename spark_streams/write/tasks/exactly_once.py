@@ -23,8 +23,7 @@ from spark_streams.write.protocol import (
     TaskRows,
     WriterId,
 )
-from spark_streams.write.rows.encoding import EncodedRows
-from spark_streams.write.rows.own_ids import runs
+from spark_streams.write.rows.encoding import EncodedRows, runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import Stager
 from streamclient.connection import Command, Connection

@@ -18,7 +18,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
-from streamclient.codec.decode_reference import ScalarPage
+from streamclient.codec.reference import ScalarPage
 
 INTERVALS = st.timedeltas(datetime.timedelta(-100_000_000), datetime.timedelta(100_000_000))
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=3)

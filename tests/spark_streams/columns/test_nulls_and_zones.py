@@ -21,7 +21,7 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, positions, time_zones
 from spark_streams.errors import OptionsError
 from spark_streams.read import infer
-from streamclient.codec import decode_reference
+from streamclient.codec import reference
 from streamclient.config import address
 from tests.spark_streams.columns.test_json_text import SCALARS, nested, unhurried
 from tests.spark_streams.columns.test_schema import page_of
@@ -40,7 +40,7 @@ def there_and_back(column: Any, **extra: str) -> list[Any]:
     entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
     reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **extra}))
     fast = page_of(*entries)
-    slow = decode_reference.ScalarPage(
+    slow = reference.ScalarPage(
         [(b"%d-1" % n, [word for pair in entry.items() for word in pair]) for n, entry in enumerate(entries, 1)]
     )
     found = [reading.batch(page, "s").column("x") for page in (fast, slow)]

@@ -18,7 +18,7 @@ from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import DataError, SchemaError
-from streamclient.codec import decode_reference
+from streamclient.codec import reference
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
 from tests.spark_streams.driver import schema_of
@@ -242,7 +242,7 @@ def test_a_field_name_that_is_not_text_is_malformed(mode: str) -> None:
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
     schema.add("_corrupt_record", "string")
     entries = [(b"1-1", [b"a", b"1"]), (b"2-1", [b"b", b"2", b"\xff", b"3", b"c", b"4"]), (b"3-1", [b"d", b"5"])]
-    page = decode_reference.ScalarPage(entries)
+    page = reference.ScalarPage(entries)
     columns = ReadSchema.of(schema, options.read_options({"stream": "s", "mode": mode}))
     if mode == "FAILFAST":
         with pytest.raises(DataError, match=r"FIELD_NAME_NOT_TEXT.*2-1.*\\xff"):
@@ -261,7 +261,7 @@ def test_a_value_that_is_not_text_is_malformed(mode: str) -> None:
     entries = [(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", [b"b", b"2", b"c", b"\xff"]), (b"3-1", [])]
     read_options = {"stream": "s", "mode": mode, "nullValue": "-"}
     columns = ReadSchema.of(schema.add("_corrupt_record", "string"), options.read_options(read_options))
-    page = decode_reference.ScalarPage(entries)
+    page = reference.ScalarPage(entries)
     if mode == "FAILFAST":
         with pytest.raises(DataError, match=r"FIELD_NOT_TEXT.*2-1.*field 'c'"):
             columns.batch(page, "s")

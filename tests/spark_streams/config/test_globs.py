@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams.values import globs as server_globs
-from spark_streams.config import globs, options
+from spark_streams.config import options, read
 from spark_streams.errors import OptionsError
 
 
@@ -31,7 +31,7 @@ from spark_streams.errors import OptionsError
 )
 def test_a_regular_expression_is_searched_by_its_first_characters(regex: str, glob: str) -> None:
     """The server searches by a glob that matches at least the names that the regular expression matches."""
-    assert globs.around(options.read_options({"subscribePattern": regex}).pattern or "") == glob
+    assert read.around(options.read_options({"subscribePattern": regex}).pattern or "") == glob
 
 
 @given(st.from_regex(r"\A([a-c.*?+^$|()\[\]\\-]|[a-c]{1,3}){1,8}\Z"), st.text("abc.-*[]", max_size=6))
@@ -42,7 +42,7 @@ def test_the_glob_misses_no_name(regex: str, name: str) -> None:
     except re.error:
         return
     if matches:
-        assert server_globs.pattern(globs.around(regex).encode()).fullmatch(name.encode())
+        assert server_globs.pattern(read.around(regex).encode()).fullmatch(name.encode())
 
 
 @pytest.mark.parametrize("regex", ["[a", "(", "a{2,1}", "*"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_streams import errors
-from spark_streams.config import foreign, options
+from spark_streams.config import options
 from spark_streams.config.options import SECTIONS
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
@@ -208,8 +208,8 @@ def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, fiel
     assert getattr(options.read_options(given), field) == expected
 
 
-@pytest.mark.parametrize("unsupported", foreign.INSTEAD.values(), ids=lambda unsupported: unsupported.name)
-def test_options_of_other_connectors_are_answered(unsupported: foreign.Foreign) -> None:
+@pytest.mark.parametrize("unsupported", options.INSTEAD.values(), ids=lambda unsupported: unsupported.name)
+def test_options_of_other_connectors_are_answered(unsupported: options.Foreign) -> None:
     """An option of spark-redis, Kafka or files without an equivalent is an error with advice."""
     with pytest.raises(OptionsError, match=re.escape(unsupported.advice)) as caught:
         options.read_options({"stream": "s", unsupported.name: "x"})

@@ -38,7 +38,7 @@ from spark_streams.errors import PystreamsError
 from spark_streams.formats import resolution
 from spark_streams.formats.avro import AvroReader
 from spark_streams.formats.protobuf import ProtobufReader
-from streamclient.codec.decode_reference import ScalarPage
+from streamclient.codec.reference import ScalarPage
 from streamclient.formats import protobuf
 from streamclient.formats.decoder import Decoder
 from streamclient.formats.schemas import Schema, UndecodableError

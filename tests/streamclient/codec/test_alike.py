@@ -61,7 +61,7 @@ def test_an_accepted_page_has_the_columns_of_the_parser(made: tuple[bytes, int, 
     """An accepted page has the parser's columns, and numbers equal to their texts, for any values."""
     frames, count, names = made
     buffer, start, stop = before + frames + SLACK, len(before), len(before) + len(frames)
-    slow = decode_reference.parse(buffer, start, stop, count)
+    slow = reference.parse(buffer, start, stop, count)
     page = decode.scan(buffer, start, stop, count)
     if page is not None:
         assert seen(page, names) == seen(slow, names)
@@ -95,7 +95,7 @@ def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], d
         damaged[at : at + (how < 2)] = b"" if how == 0 else data.draw(st.sampled_from([b"\n", b"*", b"9", b"$", b"x"]))
     page = decode.scan(HEAD + bytes(damaged) + SLACK, len(HEAD), len(HEAD) + len(damaged), count)
     if page is not None:
-        slow = decode_reference.parse(bytes(damaged), 0, len(damaged), count)
+        slow = reference.parse(bytes(damaged), 0, len(damaged), count)
         assert seen(page, names) == seen(slow, names)
 
 

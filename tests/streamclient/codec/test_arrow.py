@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamclient.codec import decode, decode_reference, encode_reference
+from streamclient.codec import decode, decode_reference
 from streamclient.codec.encode import encode_adds
 from streamclient.codec.reply import Page, ReplyError, array_header
 from streamwire import frames as wire_frames
@@ -90,7 +90,7 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
     buffer = before + frames(entries) + SLACK
     end = len(buffer) - len(SLACK)
     names = [b"a", b"b", b"", b"missing"]
-    expected = seen(decode_reference.parse(buffer, len(before), end, len(entries)), names)
+    expected = seen(reference.parse(buffer, len(before), end, len(entries)), names)
     page = decode.scan(buffer, len(before), end, len(entries))
     if page is not None:
         assert seen(page, names) == expected
@@ -115,7 +115,7 @@ def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes
     buffer[at] = data.draw(st.integers(0, 255))
     page = decode.scan(buffer, len(HEAD), end, len(entries))
     if page is not None:
-        expected = seen(decode_reference.parse(buffer, len(HEAD), end, len(entries)), [b"a"])
+        expected = seen(reference.parse(buffer, len(HEAD), end, len(entries)), [b"a"])
         assert seen(page, [b"a"]) == expected
 
 
@@ -186,7 +186,7 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
     """The vectorised encoder returns the bytes of the scalar encoder, and null for the same rows without fields."""
     fast = encode_adds(**table)  # type: ignore[arg-type]
-    assert fast.to_pylist() == encode_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
+    assert fast.to_pylist() == reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 
 
 @unhurried

@@ -62,7 +62,7 @@ def alike(values: st.SearchStrategy[bytes], most: int = 12) -> st.SearchStrategy
 def checked(page: Page, entries: list[Entry]) -> None:
     """Assert that the page has the parser's result for the entries' frames."""
     data = frames(entries)
-    wanted = decode_reference.parse(data, 0, len(data), len(entries))
+    wanted = reference.parse(data, 0, len(data), len(entries))
     names = [b"a", b"b", b"", b"missing"]
     assert seen(page, names) == seen(wanted, names)
 
@@ -105,7 +105,7 @@ def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], 
     buffer = reply(columnar(entries, names))
     (page,) = blocks.pages(buffer, blocks.blocks(buffer))
     data = frames(entries)
-    wanted = decode_reference.parse(data, 0, len(data), len(entries))
+    wanted = reference.parse(data, 0, len(data), len(entries))
     for name in names:
         assert page.column(name).to_pylist() == wanted.column(name).to_pylist()
     assert page.fields()[0].to_pylist() == wanted.fields()[0].to_pylist()

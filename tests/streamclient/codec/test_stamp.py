@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamclient.codec import encode, encode_reference
+from streamclient.codec import encode, reference
 from streamclient.codec.encode import encode_adds
 
 unhurried = settings(deadline=None)
@@ -39,7 +39,7 @@ def test_commands_from_templates_equal_those_of_the_scalar_encoder(
     columns = [(b"field-%d" % number, array) for number, array in enumerate(arrays)]
     ids = pa.array([b"%d-1" % (7 * row) for row in range(count)], pa.binary()) if own_ids else None
     fast = encode_adds(b"key", ids, columns, None, options, count)
-    assert fast.to_pylist() == encode_reference.encode_adds(b"key", ids, columns, None, options, count).to_pylist()
+    assert fast.to_pylist() == reference.encode_adds(b"key", ids, columns, None, options, count).to_pylist()
     _, offsets, data = fast.buffers()
     bounds = memoryview(offsets).cast("i")
     assert bytes(data)[bounds[0] : bounds[count]] == b"".join(fast.to_pylist())

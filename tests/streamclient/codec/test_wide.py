@@ -11,7 +11,7 @@ from streamclient.codec.reply import Page, last_of
 
 HEAD, SLACK = b"*40\r\n", bytes(16)
 ROWS = 40
-WAYS = {"uniform": decode.scan, "parsed": decode_reference.parse}
+WAYS = {"uniform": decode.scan, "parsed": reference.parse}
 
 
 def bulk(word: bytes) -> bytes:
@@ -26,7 +26,7 @@ def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
     buffer, start, stop = HEAD + frames + SLACK, len(HEAD), len(HEAD) + len(frames)
     page = WAYS[way](buffer, start, stop, ROWS)
     assert page is not None
-    return page, decode_reference.parse(buffer, start, stop, ROWS)
+    return page, reference.parse(buffer, start, stop, ROWS)
 
 
 def seconds(way: str, width: int) -> float:
