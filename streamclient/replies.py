@@ -1,8 +1,7 @@
-"""Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
+"""Replies as values: those to many XADDs at once, and those that are dictionaries, such as the lines of INFO.
 
-If the check does not prove success, hiredis parses the replies. This module depends on RESP2 and opens no sockets.
-
-Replies as dictionaries: the lines of INFO, alternating names and values, and the fields of one line.
+Many XADDs are checked for success by numpy. If the check does not prove success, hiredis parses the replies. This
+module depends on RESP2 and opens no sockets.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
+"""Reference codec: the slow, obvious twins of `streamclient.codec.decode` and `streamclient.codec.encode`.
 
-It is the oracle of the decoder's tests, and the fallback for all replies that the vectorised decoder cannot verify.
-Keep it simple rather than fast. It must return the same columns as the vectorised decoder.
+The decoder parses frames by hiredis. It is the oracle of the decoder's tests, and the fallback for all replies that the
+vectorised decoder cannot verify. Keep it simple rather than fast. It must return the same columns as the vectorised
+decoder.
 
-The slow, obvious twin of `streamclient.codec.encode`, and the oracle of its tests: builds commands value by value.
-
-Keep it simple rather than fast. Both modules must return the same bytes.
+The encoder builds commands value by value, and is the oracle of the tests: it must return the same bytes.
 """
 
 from __future__ import annotations

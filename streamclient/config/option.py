@@ -6,9 +6,8 @@ This line has all facts about an option, and is the only place with its name. Th
 option's value. The type checker compares the field's type with the kind and the default. Parsing, checks, error
 messages and the documentation use these declarations. No option is treated specially here.
 
-Kinds of option values: parsing of texts, and formatting of values.
-
-A parser raises `InvalidTextError` for an invalid text. Parsers do not depend on the option's name or on other options.
+A kind parses and formats values. Its parser raises `InvalidTextError` for an invalid text. Parsers do not depend on the
+option's name or on other options.
 """
 
 from __future__ import annotations

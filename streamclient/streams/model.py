@@ -1,8 +1,6 @@
 """Plain data about a server's streams: the state of a stream, of a consumer group, and ranges of entries.
 
-Imports only stream IDs, so planning can be tested with plain values.
-
-Replies about streams as values: the state of a stream, and of a group in it. This module sends nothing.
+Sends nothing, so planning can be tested with plain values.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read. No records are left on the server.
 
 A server that has PS.ADD gets one PS.ADD per chunk and stream instead of XADDs if the rows consist of columns without
-nulls (`tasks.column_writes`).
+nulls.
 
 A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. If the connection
 breaks, the rows of these chunks are sent again, so some rows may be in the stream twice. If Spark repeats a task, the
 task's rows may also be in the stream twice. If the server refuses a row, the task fails.
-
-Rows as columns for servers that have PS.ADD, instead of one command per row.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A transaction has the rows of one slot (of all streams, without a cluster):
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
 A server that has PS.ADD gets one PS.ADD per stream instead of XADDs if the rows consist of columns without nulls
-(`tasks.column_writes`).
+(`tasks.at_least_once`).
 
 If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
 again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it

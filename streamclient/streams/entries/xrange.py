@@ -4,8 +4,6 @@ The entries of a range always come from XRANGE over exactly that range. So they 
 state of a group.
 
 This module depends on the codec's pages and a connection, but not on Spark or offsets.
-
-Size of the pages in which entries are requested. This module only calculates.
 """
 
 from __future__ import annotations

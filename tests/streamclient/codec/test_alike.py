@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.columns import values
-from streamclient.codec import decode, decode_reference
+from streamclient.codec import decode, reference
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
 from streamwire import digits

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamclient.codec import decode, decode_reference
+from streamclient.codec import decode, reference
 from streamclient.codec.encode import encode_adds
 from streamclient.codec.reply import Page, ReplyError, array_header
 from streamwire import frames as wire_frames

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamclient.codec import blocks, decode_reference
+from streamclient.codec import blocks, reference
 from streamclient.codec.reply import Page, ReplyError
 from tests.streamclient.codec.test_arrow import IDS, PLAIN, WORDS, frames, seen, unhurried
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from streamclient.codec import decode, decode_reference
+from streamclient.codec import decode, reference
 from streamclient.codec.reply import Page, last_of
 
 HEAD, SLACK = b"*40\r\n", bytes(16)
