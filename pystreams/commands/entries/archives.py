@@ -184,6 +184,7 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
     if there is not None and end > ZERO and not resume:
         fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
     added, skipped, met = 0, 0, end == ZERO
+    before: StreamId | None = None
     with run.out.progress("entries") as advance:
         for page in _chunks(file, form):
             new: list[tuple[bytes, list[bytes]]] = []
@@ -191,6 +192,9 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
                 if row.id is None:
                     fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: add --ids new")
                 entry_id = _parsed(row.id, file, number)
+                if before is not None and entry_id <= before:  # --resume would take it for an existing entry
+                    fail("ID_NOT_RISING", stream=names.shown(stream), id=entry_id)
+                before = entry_id
                 met = met or entry_id == end
                 if entry_id <= end:
                     skipped += 1

@@ -143,6 +143,8 @@ def test_unsuitable_files_are_not_imported(cli_of: Cli, stream: redis.Redis, tmp
         file.write_text(text)
         assert reason in cli_of.failure("import", str(file), "fresh", status=1)
         stream.delete("fresh")
+    stream.xadd("fresh", {"a": 1}, id="2-0")
+    assert "[ID_NOT_RISING]" in cli_of.failure("import", str(file), "fresh", "--resume", status=1)
     assert "[FILE_UNUSABLE]" in cli_of.failure("import", str(tmp_path / "no.parquet"), "s", status=4)
 
 
