@@ -22,27 +22,8 @@ from spark_streams.read.query.planning import Ids, States
 from spark_streams.read.ranges.parts import ranges_between, ranges_of_whole, whole_from
 from streamclient.streams import rounds
 from streamclient.streams.model import Cut, Range, StreamState, last_id_of
-from streamclient.streams.rounds import Planning, Steps
-from streamclient.streams.stream_server import StreamServer
+from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
-
-
-def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the exact number of entries after `after` in that state; None if the server would have to send them."""
-    if state is None:
-        return 0
-    backlog = state.exact_backlog(after)
-    if backlog is None and server.entries.counts_cheaply:
-        # Count only up to the state's last ID, because the state's other numbers do not include newer entries.
-        backlog = yield from rounds.count(stream, after, state.last_id)
-    return backlog
-
-
-def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the number of entries ever added to the stream up to `after`; None if it is unknown."""
-    backlog = yield from counted_backlog(server, stream, after, state)
-    return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog
-
 
 _SAMPLED = 20  # maximum number of streams in one round that samples or counts their entries
 

@@ -24,7 +24,8 @@ from spark_streams.read.query.offsets import Finish, Offsets, SharedBatch
 from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
 from spark_streams.read.shared import protocol
-from spark_streams.read.shared.protocol import Facts, SharedTask, plan
+from spark_streams.read.shared.plan import Facts, plan
+from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection

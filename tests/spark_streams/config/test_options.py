@@ -145,7 +145,7 @@ def test_every_option_is_documented_and_every_field_is_an_option() -> None:
     parsed = [option for cls in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(cls).values()]
     assert {option.name for option in parsed} == {option.name for option in DECLARED}
     for cls in (ConnectOptions, ReadOptions, WriteOptions):
-        assert {field.name for field in dataclasses.fields(cls)} - {"address"} == options_of(cls).keys()
+        assert {field.name for field in dataclasses.fields(cls)} - {"address", "session_zone"} == options_of(cls).keys()
 
 
 def test_every_option_is_used() -> None:

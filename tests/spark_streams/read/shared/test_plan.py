@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
-from spark_streams.read.shared.protocol import Facts, plan
+from spark_streams.read.shared.plan import Facts, plan
 from streamwire.stream_id import ZERO
 
 
