@@ -119,19 +119,23 @@ def produce(
         producer.flush()
     except (KeyboardInterrupt, PystreamsError, *BROKEN):
         if not (run.dry_run or fields):
-            again = f" Continue with --skip {skip + producer.answered}." if file not in (None, "-") else ""
-            if again and producer.later:
-                again += f" This adds {numbers.things(producer.later, 'entry')} again."
-            added = numbers.things(producer.added, "entry")
-            run.out.note(f"Interrupted after {added}.{_sent(producer.unconfirmed)}{again}")
+            run.out.note(_interrupted(producer, skip, continues=file not in (None, "-")))
         raise
     added = numbers.things(count - skip if run.dry_run else producer.added, "entry")
     facts = {"dry_run": True, "entries": count - skip} if run.dry_run else {"added": producer.added}
     run.done(f"{'Would add' if run.dry_run else 'Added'} {added} to {names.shown(stream)}.", facts)
 
 
-def _sent(unconfirmed: int) -> str:
-    return f" The server has not confirmed {numbers.things(unconfirmed, 'more entry')}." if unconfirmed else ""
+def _interrupted(producer: Producer, skip: int, *, continues: bool) -> str:
+    """Return what was added before the end. ``continues``: whether --skip can continue with the same rows."""
+    text = f"Interrupted after {numbers.things(producer.added, 'entry')}."
+    if producer.unconfirmed:
+        text += f" The server has not confirmed {numbers.things(producer.unconfirmed, 'more entry')}."
+    if continues:
+        text += f" Continue with --skip {skip + producer.answered}."
+        if producer.later:
+            text += f" This adds {numbers.things(producer.later, 'entry')} again."
+    return text
 
 
 def _target(stream: bytes, key_column: bytes | None, partitions: int | None, maxlen: int | None) -> Target:
