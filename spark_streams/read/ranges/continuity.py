@@ -16,6 +16,7 @@ from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
@@ -26,23 +27,6 @@ from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
-
-
-def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the exact number of entries after `after` in that state; None if the server would have to send them."""
-    if state is None:
-        return 0
-    backlog = state.exact_backlog(after)
-    if backlog is None and server.entries.counts_cheaply:
-        # Count only up to the state's last ID, because the state's other numbers do not include newer entries.
-        backlog = yield from rounds.count(stream, after, state.last_id)
-    return backlog
-
-
-def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the number of entries ever added to the stream up to `after`; None if it is unknown."""
-    backlog = yield from counted_backlog(server, stream, after, state)
-    return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog
 
 
 class Continuity:

@@ -22,7 +22,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import ServerError, fail
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Finish, Offsets
-from spark_streams.read.ranges.continuity import added_upto
+from spark_streams.read.ranges.backlog import added_upto
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.streams import rounds
