@@ -232,7 +232,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
 def _parse_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
     """Parse up to ``most`` IDs from word ``at`` on; stop before the first word that is not an ID."""
     end = len(argv) if most is None else min(at + most, len(argv))
-    words = list(takewhile(lambda word: word[:1].isdigit(), argv[at:end]))
+    words = list(takewhile(lambda word: not word[:1].isalpha(), argv[at:end]))
     try:
         return ids.parse_many(words)
     except CommandError:
