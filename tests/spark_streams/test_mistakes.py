@@ -389,10 +389,12 @@ def test_a_column_may_occur_twice(actions: Actions) -> None:
 
 def test_a_missing_stream_may_be_allowed(actions: Actions, caplog: pytest.LogCaptureFixture) -> None:
     """With failOnMissingStream=false, a missing stream has no rows; a streaming query reports that it waits for the
-    stream.
+    stream. A query that will fail does not report that it waits.
     """
     assert actions.batch(stream="none", failOnMissingStream="false") == []
     assert actions.batch(streamPattern="none:*", failOnMissingStream="false") == []
+    actions.reader(stream="none", failOnMissingStream="true").initialOffset()
+    assert not caplog.text
     actions.reader(stream="none").initialOffset()
     assert "The stream none does not exist yet. The query waits for it." in caplog.text
 

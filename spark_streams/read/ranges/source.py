@@ -89,7 +89,7 @@ class RangeSource:
             begins = self._new_starts(server, states, starts or {}, changes=not is_missing)
             requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, requested)
-        for stream in (stream for stream, state in states.items() if state is None):
+        for stream in (stream for stream, state in states.items() if state is None and not is_missing):
             _log.warning("The stream %s does not exist yet. The query waits for it.", stream)
         self._continuity.see(states)
         source = end.source if end is not None and starts else identity.source_of(self._options, self._address)
