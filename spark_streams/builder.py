@@ -220,10 +220,10 @@ class Options(TypedDict, total=False):
     Base64). With `valueFormat` fields or debezium, or if that field is missing, it gets the whole entry as JSON.
     Default: _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
-    """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`,
-    `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:
-    seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always read as with `epoch`.
-    Default: iso."""
+    """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `2013` is a year and `20130704` a
+    date. `seconds`, `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight
+    or more digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always read as
+    with `epoch`. Default: iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
     """How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a transaction.
     `atomic`: once, with one transaction for all rows of a task and stream (several if only some rows have their own

@@ -58,10 +58,10 @@ class ColumnOptions:
         "timestampFormat",
         choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
         "iso",
-        "Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`, "
-        "`milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more "
-        "digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always read as "
-        "with `epoch`.",
+        "Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `2013` is a year and `20130704` a "
+        "date. `seconds`, `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with "
+        "eight or more digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are "
+        "always read as with `epoch`.",
     )
 
     @property
