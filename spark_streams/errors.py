@@ -317,8 +317,8 @@ _TABLE: dict[str, Condition] = {
         "Partition {partition} of batch {batch} was already written, completely or in part ({rows} rows in the "
         "stream '{stream}'). Now it has different rows or a different order. This attempt wrote nothing.",
         "Restart the query unchanged, with the settings of the previous run (spark.default.parallelism, "
-        "spark.sql.shuffle.partitions, adaptive execution, minPartitions). If it was fixed, stop it, take these rows "
-        "back, and start it again: {command}. If its plan is not deterministic, also set writeMode=staged.",
+        "spark.sql.shuffle.partitions, adaptive execution, minPartitions). If it was fixed, or its plan is not "
+        "deterministic (then set writeMode=staged), stop it, and take these rows back before its next start: {command}",
     ),
     "FENCE_VERSION": Condition(
         WriteError,
