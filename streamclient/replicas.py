@@ -17,7 +17,7 @@ from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, fail
 from streamclient.refusals import refused
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 

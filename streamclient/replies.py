@@ -1,7 +1,6 @@
-"""Replies as values: those to many XADDs at once, and those that are dictionaries, such as the lines of INFO.
+"""Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
 
-Many XADDs are checked for success by numpy. If the check does not prove success, hiredis parses the replies. This
-module depends on RESP2 and opens no sockets.
+If the check does not prove success, hiredis parses the replies. This module depends on RESP2 and opens no sockets.
 """
 
 from __future__ import annotations
@@ -13,23 +12,6 @@ import hiredis
 import numpy as np
 
 from streamclient.wire_errors import ResponseError
-
-
-def info_lines(reply: Any) -> dict[str, str]:
-    """Return the `name:value` lines of a reply to INFO; empty for an error reply."""
-    text = reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else ""
-    return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line and not line.startswith("#"))
-
-
-def line_fields(line: str, separator: str) -> dict[str, str]:
-    """Return the `name=value` fields of one line, as in CLIENT LIST (space) and in values of INFO (comma)."""
-    return dict(field.split("=", 1) for field in line.split(separator) if "=" in field)
-
-
-def pairs(reply: Any) -> dict[bytes, Any]:
-    """Return a reply of alternating names and values."""
-    return dict(zip(reply[0::2], reply[1::2], strict=True))
-
 
 _NOTHING = object()
 

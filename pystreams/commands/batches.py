@@ -15,7 +15,7 @@ from pystreams.streams.groups import agreed
 from pystreams.values import names, numbers, times
 from streamclient import record_keys
 from streamclient.errors import PystreamsError
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 if TYPE_CHECKING:

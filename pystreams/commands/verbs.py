@@ -29,7 +29,7 @@ from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50  # maximum number of names that a shell completion offers

@@ -21,7 +21,7 @@ from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, error
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import BROKEN, ResponseError
 

@@ -20,7 +20,7 @@ from pystreams.streams.paged_calls import ask_server
 from streamclient.commands import COMMANDS, KEY, Command, Need
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 

@@ -11,7 +11,7 @@ from pystreams.streams import ids
 from pystreams.streams.paged_calls import ask_all, failure, number, pages
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.link import Link
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError

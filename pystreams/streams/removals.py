@@ -9,7 +9,7 @@ from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask, ask_all, pages
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 
 _PAGE = 20  # maximum number of entries read at a time, to check that they exist
 

@@ -15,7 +15,7 @@ from typing import Any
 from pystreams.streams.findings import Finding, Verdict
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.wire_errors import ResponseError
 
 _FILES = 1000  # maximum number of checked files in the data directory

@@ -14,7 +14,7 @@ from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.link import Link
-from streamclient.replies import info_lines, line_fields
+from streamclient.reply_maps import info_lines, line_fields
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 

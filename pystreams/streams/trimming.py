@@ -13,7 +13,7 @@ from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask, ask_all
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import ZERO, StreamId
 
 _STEP = 10_000  # maximum number of entries removed per command

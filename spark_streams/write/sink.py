@@ -38,7 +38,7 @@ from streamclient.config.address import Address
 from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from streamclient.streams.model import checked
 from streamclient.streams.unfinished import unfinished
 from streamwire.stream_id import StreamId

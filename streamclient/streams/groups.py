@@ -8,7 +8,7 @@ from typing import AnyStr
 
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.retry import Refusal, refusal_of
 from streamclient.streams.model import StreamState, checked
 from streamclient.wire_errors import ResponseError

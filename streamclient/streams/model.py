@@ -12,7 +12,7 @@ from typing import Any
 from streamclient.connection import Connection
 from streamclient.errors import fail
 from streamclient.refusals import refused
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 

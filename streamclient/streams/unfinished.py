@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamclient.connection import Connection
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.streams.model import StreamState, stream_state
 from streamclient.wire_errors import ResponseError

@@ -12,7 +12,7 @@ from pystreams.dashboard.api.requests import Asked
 from pystreams.dashboard.security.masks import Masks
 from pystreams.streams import paged_calls
 from streamclient.connection import Command
-from streamclient.replies import info_lines, line_fields, pairs
+from streamclient.reply_maps import info_lines, line_fields, pairs
 
 # Maximum number of rows of each table, of arguments of a slow command, and of bytes of such an argument.
 _MOST_CLIENTS = 100

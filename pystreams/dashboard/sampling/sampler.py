@@ -29,7 +29,7 @@ from pystreams.streams.inventory import Stream
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches

@@ -24,7 +24,7 @@ from pystreams.values.names import shown
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 #: ACL rules for `carry_out`, in addition to the commands of the change.

@@ -29,7 +29,7 @@ from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
-from streamclient.replies import pairs
+from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId

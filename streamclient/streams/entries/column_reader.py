@@ -14,7 +14,7 @@ from streamclient.codec.blocks import Block, Frames
 from streamclient.codec.reply import Page, ReplyError
 from streamclient.connection import Command, Connection
 from streamclient.streams.entries import xrange
-from streamclient.streams.entries.xrange import PageSize
+from streamclient.streams.entries.page_size import PageSize
 from streamwire.stream_id import StreamId
 
 _COMMAND = "PS.COLUMNS"

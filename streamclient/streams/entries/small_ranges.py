@@ -17,7 +17,7 @@ from streamclient.codec.reply import Page
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.streams.entries import column_reader, xrange
-from streamclient.streams.entries.xrange import PageSize
+from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.model import Range
 
 _MOST_RANGES = 256  # maximum number of ranges in one request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pystreams.metrics import samples, table
-from streamclient.replies import info_lines
+from streamclient.reply_maps import info_lines
 from tests.pystreams.metrics.exposed import exposed, value
 
 _INFO = b"""# Server\r

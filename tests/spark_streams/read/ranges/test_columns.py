@@ -23,7 +23,7 @@ from streamclient.codec import reference
 from streamclient.codec.batch_page import BatchPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.entries import column_reader, small_ranges, xrange
+from streamclient.streams.entries import column_reader, page_size, small_ranges, xrange
 from streamclient.streams.model import Range
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests import servers
@@ -147,7 +147,7 @@ def test_columns_are_read_as_entries_are(
     last = StreamId(len(entries) // 4, len(entries))
     low, high = (min(StreamId(bound, 0), last) for bound in bounds)
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
-    with mock.patch.object(xrange, "TARGET_BYTES", room):
+    with mock.patch.object(page_size, "TARGET_BYTES", room):
         found = rows(tiny.url, parts, fields, read_options, page)
     with mock.patch.object(Capabilities, "has", return_value=False):
         assert rows(tiny.url, parts, fields, read_options, page) == found
