@@ -26,7 +26,7 @@ def of_session(home: str | None) -> str | None:
     context = TaskContext.get()
     if home and (context is None or context.getLocalProperty("spark.sql.execution.id") is None):
         return parsed(_SETTING, time_zones.parse, home)
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe(1)  # not its own, which would be in a reference cycle
     while frame is not None:
         settings = frame.f_locals.get("runner_conf")
         if settings is not None:  # a dict in Spark 4.0
