@@ -14,6 +14,7 @@ from spark_streams.config import time_zones
 from streamclient.config.option import parsed
 
 _SETTING = "spark.sql.session.timeZone"
+_SETTINGS = "runner_conf"  # pyspark's name of the variable
 
 
 def of_session(home: str | None) -> str | None:
@@ -28,7 +29,9 @@ def of_session(home: str | None) -> str | None:
         return parsed(_SETTING, time_zones.parse, home)
     frame: FrameType | None = sys._getframe(1)  # not its own, which would be in a reference cycle
     while frame is not None:
-        settings = frame.f_locals.get("runner_conf")
+        # A look at `f_locals` keeps a frame's variables alive, so look only where the name exists.
+        code = frame.f_code
+        settings = frame.f_locals.get(_SETTINGS) if _SETTINGS in code.co_varnames + code.co_cellvars else None
         if settings is not None:  # a dict in Spark 4.0
             name = settings.timezone if hasattr(settings, "timezone") else settings.get(_SETTING)
             return parsed(_SETTING, time_zones.parse, name) if name else None

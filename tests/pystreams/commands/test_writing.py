@@ -111,6 +111,8 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     """The error names the malformed row, quotes the server's refusal, or exits with 4 for a missing file."""
     client.set("string", 1)
     assert "[NOT_A_STREAM]" in cli_of.failure("produce", "string", "a=1", status=1)
+    client.xadd("full", {"a": 1}, id=f"{2**64 - 1}-{2**64 - 1}")
+    assert "[ROW_REFUSED]" in cli_of.failure("produce", "full", "a=1", status=1)
     words = ("produce", "s", "-f", "-", "--format")
     assert "[MALFORMED_ROW] Row 2 of standard input" in cli_of.failure(
         *words, "jsonl", stdin='{"a": 1}\n[]\n', status=1
