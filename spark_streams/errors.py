@@ -324,8 +324,8 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this "
         "version cannot compare them.",
-        "Let the earlier version finish the batch. To write this batch in any case, stop the query, and forget these "
-        "rows: {command}",
+        "Let the earlier version finish the batch. To write this batch in any case, stop the query, and stop "
+        "counting these rows: {command}",
     ),
     "ATTEMPT_REPLACED": Condition(
         WriteError,

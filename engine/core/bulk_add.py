@@ -20,7 +20,7 @@ from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd import FramedRun, XaddRun, divide, word_in
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
-from engine.core.streams.trimming import Trim
+from engine.core.streams.trimming import ACKED, DELREF, Trim
 from engine.text import messages
 
 _AUTO = b"$1\r\n*\r\n"
@@ -157,6 +157,8 @@ def _trim_of(head: list[bytes]) -> Trim:
     trim = Trim()
     for option in divide(head)[0]:
         trim.set_option(option)
+    if trim.policy in (ACKED, DELREF):
+        raise CommandError(b"")  # looks references up, in steps if there are many
     return trim
 
 

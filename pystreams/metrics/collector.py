@@ -165,7 +165,7 @@ class Collector:
             if left > 0 and (time.monotonic() > end or group_count > _GROUPS):
                 more = True
                 break
-        self._samples.forget(now)
+        self._samples.drop(now)
         more = more or bool(forbidden)
         yield Sample(table.STREAMS_SHOWN, shown)
         yield Sample(table.STREAMS_MORE, int(more))

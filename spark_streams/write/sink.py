@@ -31,7 +31,8 @@ from spark_streams.headline import headed
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.protocol import Protocol, TaskRows, WriterId
-from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, check_policy, merged
+from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.config.address import Address

@@ -67,7 +67,7 @@ class Producers:
         while len(sent) > self.maxsize:
             del sent[next(iter(sent))]
 
-    def forget(self, producer: bytes, iid: bytes) -> None:
+    def drop(self, producer: bytes, iid: bytes) -> None:
         """Drop an idempotent ID if it is recorded."""
         if self.find(producer, iid) is not None:
             del self._sent(producer)[iid]

@@ -23,7 +23,7 @@ _APART_MS = 5_000  # default minimum time between stored samples of a group
 _GROWING = 2  # default number of stored samples, for `Samples`
 _OVER_MS = 8_000  # minimum period over which rates are averaged, to smooth bursts
 _RATE_APART_MS = 1_000  # minimum time between stored counts
-_FORGET_MS = 10 * LIMIT_MS  # age of the last sample after which a group or a stream is dropped
+_KEPT_MS = 10 * LIMIT_MS  # age of the last sample after which a group or a stream is dropped
 
 #: Names of a stream and of a group.
 Name = tuple[bytes, bytes]
@@ -130,9 +130,9 @@ class Samples:
         # A group that is created again has no history. An incomplete sample, which does not come here, drops nothing.
         self._keep(*seen, since=now)
 
-    def forget(self, now: int) -> None:
+    def drop(self, now: int) -> None:
         """Drop what was not sampled recently, which incomplete samples need."""
-        self._keep((), (), since=now - _FORGET_MS)
+        self._keep((), (), since=now - _KEPT_MS)
 
     def groups(
         self,

@@ -28,7 +28,7 @@ from spark_streams.write.protocol import (
     shown,
 )
 from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.encoding import trim_commands
+from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks.replicas import ReplicaWait
 from spark_streams.write.tasks.slot_transaction import Terms
 from streamclient.capabilities import is_refused

@@ -1,7 +1,7 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read. No records are left on the server.
 
 A server that has PS.ADD gets one PS.ADD per chunk and stream instead of XADDs if the rows consist of columns without
-nulls.
+nulls (`tasks.column_writes`).
 
 A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. If the connection
 breaks, the rows of these chunks are sent again, so some rows may be in the stream twice. If Spark repeats a task, the
@@ -15,61 +15,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-import numpy as np
-
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows, trim_commands
+from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
+from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks import column_writes
 from streamclient.capabilities import is_refused
-from streamclient.connection import BROKEN, Command, Connection, Link
+from streamclient.connection import BROKEN, Connection, Link
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import end_of_ids, pack, parse
 from streamclient.retry import is_transient
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
-
-#: Maximum bytes of the entries of one command. A command blocks the server's other clients while it is executed.
-_MOST_BYTES = 64 << 20
-_ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each of its fields
-
-
-def accepts_columns(connection: Connection) -> bool:
-    """Return whether the server has PS.ADD; False for a cluster. Requested once per connection."""
-    return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
-
-
-def question(stream: bytes) -> Command:
-    """Return a command that adds nothing, and whose reply is 0 if this user may add columns to this stream."""
-    return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
-
-
-def are_columns(rows: EncodedRows) -> bool:
-    """Return whether the rows can be sent as columns and have not been converted to commands."""
-    if rows.columns is None or not rows.makes_commands:
-        return False
-    size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
-    return bool(size + len(rows) * (len(rows.stream) + _ENTRY_BYTES) <= _MOST_BYTES)
-
-
-def encoded(rows: EncodedRows) -> list[bytes | memoryview]:
-    """Return the command that adds the rows, as a list of buffers."""
-    assert rows.columns is not None
-    words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
-    for name, values in rows.columns:
-        _, offsets, data = values.buffers()
-        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-        begin, end = int(bounds[0]), int(bounds[-1])
-        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
-        words += [name, (bounds - begin).astype("<i4").tobytes(), view]
-    return _bulks(words)
-
-
-def _bulks(words: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    parts: list[bytes | memoryview] = [b"*%d\r\n" % len(words)]
-    for word in words:
-        parts += [b"$%d\r\n" % len(word), word, b"\r\n"]
-    return parts
-
 
 _AHEAD = 2  # number of unanswered chunks at which the replies to the oldest chunk are read
 
@@ -98,7 +55,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # links on which rows were confirmed
-        self._columns = accepts_columns(connection)  # whether rows may be sent as columns
+        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and then read the replies to the previous chunk."""
@@ -141,8 +98,8 @@ class AtLeastOnceSender:
         trims = [pack(*command) for command in trim_commands(sent.rows.stream, self._options)]
         link = self._connection.link(sent.rows.stream)
         sent.link = link
-        sent.by_columns = self._columns and are_columns(sent.rows)
-        rows = encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
+        sent.by_columns = self._columns and column_writes.are_columns(sent.rows)
+        rows = column_writes.encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
         sent.token = link.send_raw(*rows, *trims)
 
     def _lost(self, sent: _Sent) -> None:

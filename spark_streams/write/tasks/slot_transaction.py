@@ -6,7 +6,7 @@ A transaction has the rows of one slot (of all streams, without a cluster):
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
 A server that has PS.ADD gets one PS.ADD per stream instead of XADDs if the rows consist of columns without nulls
-(`tasks.at_least_once`).
+(`tasks.column_writes`).
 
 If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
 again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it
@@ -41,8 +41,9 @@ from spark_streams.write.protocol import (
     shown,
 )
 from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.encoding import EncodedRows, check_ids, trim_commands
-from spark_streams.write.tasks import at_least_once
+from spark_streams.write.rows.encoding import EncodedRows, check_ids
+from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks import column_writes
 from spark_streams.write.tasks.replicas import ReplicaWait
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
@@ -105,7 +106,7 @@ class _Step:
 
     def data(self, by_columns: bool) -> list[bytes | memoryview]:
         """Return the commands that add the rows, or the single command that adds them as columns."""
-        return at_least_once.encoded(self.rows) if by_columns else [self.rows.commands]
+        return column_writes.encoded(self.rows) if by_columns else [self.rows.commands]
 
 
 class SlotTransaction:
@@ -127,7 +128,7 @@ class SlotTransaction:
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # whether ASKING was sent before the transaction
-        self._columns = at_least_once.accepts_columns(connection)  # whether rows may be sent as columns
+        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
         self._by_columns = False  # whether the rows in flight were sent as columns
         self._others: list[Command] = []  # commands in the transaction after the rows
         self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
@@ -206,7 +207,7 @@ class SlotTransaction:
         after_rows = self._after_rows(steps)
         self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
         data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
-        self._by_columns = self._columns and all(at_least_once.are_columns(step.rows) for step in steps)
+        self._by_columns = self._columns and all(column_writes.are_columns(step.rows) for step in steps)
         data += [buffer for step in steps for buffer in step.data(self._by_columns)]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
         self._others = after_rows
@@ -261,7 +262,7 @@ class SlotTransaction:
         commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
         requested = len(commands)
         if self._columns:
-            commands += [at_least_once.question(fence.stream) for fence in fences]
+            commands += [column_writes.question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
         redirected = redirection(replies)

@@ -80,7 +80,7 @@ def test_a_fixed_query_writes_a_removed_batch(cli_of: Cli, client: redis.Redis, 
     Attempt(instance.url, "next", batch=1).task(0, [7]).commit()
     assert numbers(client)[-1] == 7
     fields = [field for field in client.hkeys(f"pystreams:fence:{{s}}:s:{QUERY}:0") if field.startswith(b"chunk:")]
-    assert fields == [b"chunk:1"]  # the transactions of the batch before are forgotten
+    assert fields == [b"chunk:1"]  # the transactions of the batch before are gone
     assert cli_of.json("batches", "ls") == {"batches": []}
     assert "[NO_SUCH_BATCH]" in cli_of.failure(*words, "--yes", status=4)
 

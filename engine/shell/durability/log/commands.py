@@ -113,7 +113,7 @@ class Commands:
         if not isinstance(stream, Stream) or not producer or not iid:
             raise DamagedError(offset, "XIDMPRECORD for a missing stream: " + messages.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)
-        producers.forget(producer, iid)
+        producers.drop(producer, iid)
         try:
             producers.remember(producer, iid, ids.parse(word))
         except CommandError as error:
