@@ -478,7 +478,7 @@ def _without_nulls(column: Any, wrong: Any) -> Converted:
 
 
 def _nulls_inside(column: Any) -> Any:
-    """Return a boolean array that flags values with a null where their type allows none; None if there are none."""
+    """Return a boolean array that flags values with a null that their type does not allow; None without such values."""
     kind, types = column.type, pa.types
     found: Any = None
     if types.is_struct(kind) and not variants.is_variant(kind):

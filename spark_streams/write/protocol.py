@@ -233,7 +233,7 @@ class FenceState:
             words += [name, str(getattr(self, name))]
         return (*words, f"{_CHUNK}{self.chunk}", f"{self.batch} {self.rows} {self.digest}")
 
-    def forget_old(self, key: bytes) -> list[Command]:
+    def drop_old(self, key: bytes) -> list[Command]:
         """Return the commands that delete the fields of the batch before."""
         names = [f"{_CHUNK}{chunk}" for chunk in range(2, self.old + 1)]
         return [("HDEL", key, *part) for part in _parts(names)]
@@ -523,7 +523,7 @@ class Protocol:
         if fence.chunk != 1:
             return []
         enrolled = ("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)
-        return [enrolled, *fence.forget_old(self.writer.fence_key(stream))]
+        return [enrolled, *fence.drop_old(self.writer.fence_key(stream))]
 
     def dismiss(self, stream: bytes) -> list[Command]:
         """Return the commands that delete the partition's fence, and remove the partition from the roll."""

@@ -111,7 +111,7 @@ class Batch:
 
 
 def interrupted(connection: Connection, name: str) -> int | None:
-    """Return the batch of a query or a write that is not committed; None if there is none."""
+    """Return the batch of a query or a write that is not committed; None if all are."""
     return open_batch(connection.command("HGETALL", of_query(name.encode(), b"ledger")))
 
 

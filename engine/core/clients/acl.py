@@ -496,7 +496,7 @@ def _hashed(rule: bytes) -> bytes:
 def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
     """Join words into rules: the words of a selector in parentheses become one rule.
 
-    Return the rules, and the first word of a selector without a closing parenthesis (None if there is none).
+    Return the rules, and the first word of a selector without a closing parenthesis, or None.
     """
     rules: list[bytes] = []
     open_at: bytes | None = None

@@ -181,7 +181,7 @@ class SharedSource:
             last = self._shared(begin, streams)
             self._lease.renew(server, streams)
             self._finish(connection, server, last)
-            self._forget(connection)
+            self._drop_ledgers(connection)
             last = self._counted_on(connection, server, streams, last)
             due = self._watch.due(server, begin, streams, waits=self._target is None)
             if not due and streams:
@@ -212,7 +212,7 @@ class SharedSource:
                 self._gone.add(stream)
         return streams
 
-    def _forget(self, connection: Connection) -> None:
+    def _drop_ledgers(self, connection: Connection) -> None:
         """Delete the ledgers of deleted streams, so that their number does not grow. If refused, they expire."""
         if self._gone:
             connection.pipeline([("DEL", self._ledger_key(stream)) for stream in sorted(self._gone)])

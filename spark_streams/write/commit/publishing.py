@@ -87,12 +87,12 @@ class Publisher:
                 seen = self._publish_own(account, by_stream, is_done)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
-                    self._forget(each.key for each in task_rows if each.chunks)
+                    self._drop_staged(each.key for each in task_rows if each.chunks)
                 raise
         else:
             rows = None  # the rows of the other attempt were published
         commit(self._connection, self._protocol, seen, account, rows)
-        self._forget(staged)
+        self._drop_staged(staged)
         batch = self._writer.batch
         return {stream: each.record.floor for stream, each in seen.items() if each.record.batch == batch}
 
@@ -203,13 +203,13 @@ class Publisher:
 
     def _refuse(self, rows: RowDigest, streams: Sequence[bytes], task_rows: Sequence[TaskRows]) -> NoReturn:
         """Remove this attempt's staged rows and raise REPLAY_DIFFERS: the batch was committed with other rows."""
-        self._forget(each.key for each in task_rows if each.chunks)
+        self._drop_staged(each.key for each in task_rows if each.chunks)
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)
         fence.state = FenceState(self._writer.batch, rows.rows)
         fence.differs(is_committed=True)
 
-    def _forget(self, keys: Iterable[bytes]) -> None:
+    def _drop_staged(self, keys: Iterable[bytes]) -> None:
         """Remove staged rows."""
         commands: list[Command] = [("PEXPIRE", key, 0) for key in keys]
         if commands:
