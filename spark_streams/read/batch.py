@@ -20,7 +20,6 @@ from spark_streams.read.ranges.replica_reads import Preference
 from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.pool import borrow
-from streamclient.streams import rounds
 from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -71,10 +70,7 @@ class BatchReader(TaskReader, DataSourceReader):
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
-            planned = planning.read_once(
-                starts, ends, states, options, counts_cheaply=server.entries.counts_cheaply, cores=os.cpu_count() or 1
-            )
-            tasks = rounds.run(server, planned)
+            tasks = planning.read_once(starts, ends, states, options, server.entries, os.cpu_count() or 1)
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
             RangePartition(

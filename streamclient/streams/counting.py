@@ -1,8 +1,7 @@
 """Counting and splitting ranges of entries on any Redis. No command counts a range, so its entries are read.
 
 Short ranges of many streams are read together. Large entries are counted by a read-only script. If a long range's
-exact number of entries is not needed, the range is cut by samples. `streamclient.streams.api.Entries` describes the
-methods.
+exact number of entries is not needed, the range is cut by samples.
 """
 
 from __future__ import annotations
@@ -12,17 +11,18 @@ from collections.abc import Sequence
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.streams import sampling, scripts
-from streamclient.streams.api import States
 from streamclient.streams.entries import xrange
 from streamclient.streams.model import Counted, Cut, Range, StreamState, checked
 from streamclient.streams.scripts import Ids
+from streamclient.streams.stream_states import States
 from streamclient.wire_errors import ResponseError
-from streamwire.stream_id import StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _SHORT = 1000  # maximum number of entries of a range that is read together with others
 _COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
 _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
 _ALL = 2**62  # larger than the number of entries in any stream
+_SAMPLE = 100  # entries read to measure their average size
 
 #: Entries to be counted: (stream, after, upto, grid, most).
 _Asked = tuple[str, StreamId, StreamId, int, int]
@@ -31,9 +31,10 @@ _Asked = tuple[str, StreamId, StreamId, int, int]
 _Marks = tuple[list[StreamId], int]
 
 
-class RedisEntries:
-    """Numbers and positions of entries on any server that has streams."""
+class Entries:
+    """Numbers and positions of entries in ranges (after, upto] of streams, with the commands of any Redis."""
 
+    #: Whether the server counts entries without sending them.
     counts_cheaply = False
 
     def __init__(self, connection: Connection, states: States) -> None:
@@ -47,6 +48,10 @@ class RedisEntries:
         return self._connection.capabilities
 
     def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        """Return, for each (stream, after, count, upto), the ID of the `count`-th entry in (after, upto], and `count`.
+
+        If the range has fewer entries, return `upto` and their number.
+        """
         answers = [self._known_nth(*request) for request in requested]
         left = [at for at, answer in enumerate(answers) if answer is None]
         grids = [sampling.grid_of(requested[at][2]) for at in left]
@@ -64,9 +69,33 @@ class RedisEntries:
         return (known.marks[-1], count) if known and known.total == count and known.marks[-1] <= upto else None
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        """Return the number of entries in (after, upto] of each (stream, after, upto).
+
+        If `counts_cheaply` is false, all these entries are read.
+        """
         return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in requested])]
 
+    def average_bytes(self, requested: Sequence[tuple[str, StreamId]]) -> list[float]:
+        """Return, for each (stream, after), the average size on the wire, in bytes, of the next few entries; 0 without
+        entries.
+        """
+        return [self._average_bytes(stream, after) for stream, after in requested]
+
+    def _average_bytes(self, stream: str, after: StreamId) -> float:
+        known, page = self._known, None
+        sample = min(_SAMPLE, known.script_page(stream))
+        if known.prefers_script(stream):
+            page = ids_by_script(self._connection, stream, after, LAST, sample, sample + 1, 1)
+        if page is not None:
+            return page.size / page.count if page.count else 0.0
+        return xrange.average_entry_bytes(self._connection, stream, after, sample)
+
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        """Return the cuts of ranges, each given with its number of parts, into parts of equal size.
+
+        A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end. With
+        `exact`, the number of entries of each part is exact.
+        """
         found: dict[Range, list[Cut]] = {}
         for whole, parts in wholes:
             known = self._counted.get((whole.stream, whole.after))

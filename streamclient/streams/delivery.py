@@ -1,7 +1,4 @@
-"""Delivery and acknowledgement of ranges on any Redis, which has no single command for either.
-
-`streamclient.streams.api.Delivery` describes the methods.
-"""
+"""Delivery and acknowledgement of ranges on any Redis, which has no single command for either."""
 
 from __future__ import annotations
 
@@ -9,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from streamclient.connection import Command, Connection
 from streamclient.errors import ServerError
+from streamclient.streams.counting import Entries
 from streamclient.streams.group_reads import GroupReads
 from streamclient.streams.groups import Groups, Pending, pending_of
 from streamclient.streams.model import Range, checked
+from streamclient.streams.stream_states import States
 from streamwire.stream_id import StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
@@ -19,22 +18,28 @@ _ACK_IDS = 1000  # IDs in one XACK
 _MANY_PENDING = 20_000  # if more entries are pending, finished consumers are deleted, which drops their entries
 
 
-class RedisDelivery:
-    """Delivery by XREADGROUP, acknowledgement by XACK or by deletion of finished consumers."""
+class Delivery:
+    """Delivery of ranges to consumers by XREADGROUP, and acknowledgement by XACK or by deletion of finished consumers.
 
-    def __init__(self, connection: Connection, groups: Groups, reads: GroupReads) -> None:
+    `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
+    """
+
+    def __init__(self, connection: Connection, groups: Groups, states: States, entries: Entries) -> None:
         self._connection = connection
         self._groups = groups
-        self._reads = reads
+        self._states = states
+        self._entries = entries
 
     def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
-        batches = list(batches)
-        if batches:
-            self._reads.check_permission(batches[0][0][0], group, prefix)
-        for _ in self._reads.pages(batches, group, prefix):
-            pass
+        """Add ranges to the group's pending list, each for the consumer of its index.
+
+        `batches` are the ranges of each stream, in order, and the group's last-delivered ID in that stream. Entries up
+        to that ID are skipped.
+        """
+        GroupReads(self._connection, self._states, self._entries, group, prefix).deliver(list(batches))
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
+        """Acknowledge the entries pending for the query's consumers, in each stream up to the ID in `uptos`."""
         few: list[tuple[str, bytes]] = []
         entries = 0
         found = pending_of(self._connection, list(uptos), group, prefix)

@@ -1,29 +1,25 @@
-"""States, entries and deliveries by the engine's own commands (PS.*), which work on ranges without sending entries.
-
-`streamclient.streams.api` describes the methods.
-"""
+"""States, entries and deliveries by the engine's own commands (PS.*), which work on ranges without sending entries."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command
 from streamclient.refusals import RefusedForNowError
 from streamclient.retry import is_transient
-from streamclient.streams.delivery import RedisDelivery
+from streamclient.streams.counting import Entries
+from streamclient.streams.delivery import Delivery
 from streamclient.streams.groups import pending_of
 from streamclient.streams.model import Cut, GroupState, Range, StreamState, checked
+from streamclient.streams.stream_states import States
 from streamwire.stream_id import StreamId
 
 _ALL = 2**62  # larger than the number of entries in any stream
 
 
-class EngineStates:
+class EngineStates(States):
     """States by PS.STATE, which reads a stream and its group at the same moment."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         named: Command = () if group is None else (group,)
@@ -51,13 +47,10 @@ class EngineStates:
         return frozenset()
 
 
-class EngineEntries:
+class EngineEntries(Entries):
     """Numbers and positions by PS.NTH and PS.SPLIT."""
 
     counts_cheaply = True
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         found: list[tuple[StreamId, int]] = []
@@ -97,15 +90,8 @@ class EngineEntries:
         ]
 
 
-class EngineDelivery:
-    """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE.
-
-    `by_entry` acknowledges in streams where other clients' consumers of the group have pending entries.
-    """
-
-    def __init__(self, connection: Connection, by_entry: RedisDelivery) -> None:
-        self._connection = connection
-        self._by_entry = by_entry
+class EngineDelivery(Delivery):
+    """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE."""
 
     def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
         left = [part for parts, position in batches for part in parts if part.upto > position]
@@ -129,7 +115,7 @@ class EngineDelivery:
         for stream, reply in zip(ours, self._connection.pipeline(acks), strict=True):
             checked(self._connection, stream, reply, "PS.ACKRANGE")
         if shared:
-            self._by_entry.acknowledge(shared, group, prefix)
+            super().acknowledge(shared, group, prefix)
 
 
 def _state(reply: Any) -> StreamState | None:

@@ -6,16 +6,17 @@ entries each range's consumer reads, in which order, and which entries remain to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
-from streamclient.streams.api import Entries, States
+from streamclient.streams.counting import Entries
 from streamclient.streams.entries import xrange
 from streamclient.streams.model import Range
+from streamclient.streams.stream_states import States
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
@@ -27,39 +28,10 @@ _STREAMS = 500  # streams in one request to deliver
 
 
 class GroupReads:
-    """Deliveries to a group by XREADGROUP, whose replies are not needed. `states` and `entries` use the same
+    """Delivers to consumers of one group by XREADGROUP, whose replies are not needed.
+
+    The name of a consumer is `prefix`, a hyphen, and the index of its range. `states` and `entries` use the same
     `connection`.
-
-    `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
-    """
-
-    def __init__(self, connection: Connection, states: States, entries: Entries) -> None:
-        self._connection = connection
-        self._states = states
-        self._entries = entries
-
-    def pages(self, batches: Iterable[Batch], group: str, prefix: str) -> Iterator[None]:
-        """Deliver all ranges, each to the consumer of its index; each step of the iterator delivers a page."""
-        return _Delivery(self._connection, self._states, self._entries, group, prefix).pages(list(batches))
-
-    def check_permission(self, part: Range, group: str, prefix: str) -> None:
-        """Raise NOT_PERMITTED if the user may not read for a group."""
-        # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
-        # last ID but one (the largest ID means '>'), which has no effect.
-        if self._connection.capabilities.delivers:
-            return
-        stream, behind_all = part.stream, str(LAST.before())
-        read: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
-        (reply,) = self._connection.pipeline([read])
-        if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
-            raise refused(self._connection.address, "XREADGROUP", reply, stream)
-        self._connection.capabilities.delivers = True
-
-
-class _Delivery:
-    """Delivers to consumers of one group. The name of a consumer is `prefix`, a hyphen, and the index of its range.
-
-    `states` and `entries` use the same `connection`.
     """
 
     def __init__(self, connection: Connection, states: States, entries: Entries, group: str, prefix: str) -> None:
@@ -69,8 +41,11 @@ class _Delivery:
         self._group = group
         self._prefix = prefix
 
-    def pages(self, batches: Sequence[Batch]) -> Iterator[None]:
-        """Deliver all ranges, a page at each step."""
+    def deliver(self, batches: Sequence[Batch]) -> None:
+        """Deliver all ranges, each to the consumer of its index. Raises NOT_PERMITTED before any change."""
+        if not batches:
+            return
+        self._check_permission(batches[0][0][0])
         uncounted = [
             (part, max(part.after, position))
             for parts, position in batches
@@ -78,13 +53,23 @@ class _Delivery:
             if part.upto > position and (part.count is None or part.after < position)
         ]
         counts = self._counts(uncounted)
-        if not self._connection.can_skip_replies():
-            # Each reply is received as bytes and not parsed.
-            for batch in batches:
-                yield from self._deliver([batch], counts)
+        # If replies cannot be skipped, each is received as bytes and not parsed.
+        skips = self._connection.can_skip_replies()
+        for some in self._grouped(batches) if skips else ([batch] for batch in batches):
+            self._deliver(some, counts)
+
+    def _check_permission(self, part: Range) -> None:
+        """Raise NOT_PERMITTED if the user may not read for the group."""
+        # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
+        # last ID but one (the largest ID means '>'), which has no effect.
+        if self._connection.capabilities.delivers:
             return
-        for some in self._grouped(batches):
-            yield from self._deliver(some, counts)
+        stream, name = part.stream, f"{self._prefix}-{part.index}"
+        read: Command = ("XREADGROUP", "GROUP", self._group, name, "STREAMS", stream, str(LAST.before()))
+        (reply,) = self._connection.pipeline([read])
+        if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
+            raise refused(self._connection.address, "XREADGROUP", reply, stream)
+        self._connection.capabilities.delivers = True
 
     def _counts(self, uncounted: Sequence[tuple[Range, StreamId]]) -> dict[Range, int]:
         """Return the number of entries of each range after a position in it. The ranges are counted together."""
@@ -117,7 +102,7 @@ class _Delivery:
             if some:
                 yield some
 
-    def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
+    def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> None:
         """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
         request. If the server refuses a command, the remaining entries are delivered stream by stream. After a broken
         connection, one request delivers all remaining entries.
@@ -140,7 +125,6 @@ class _Delivery:
                         again = partial(self._remaining, [parts])
                         self._connection.receive(self._connection.request(left, again))
                 return
-            yield
 
     def _remaining(self, wanted: Sequence[Sequence[Range]]) -> list[Command]:
         """Return the commands that deliver the remaining entries of these ranges to the group."""

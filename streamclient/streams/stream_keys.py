@@ -1,4 +1,4 @@
-"""Streams as keys of a server: names, changes since an earlier state, sizes of entries, and trimming."""
+"""Streams as keys of a server: names, changes since an earlier state, and trimming."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Mapping
 
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
-from streamclient.streams.counting import ids_by_script
-from streamclient.streams.entries import xrange
 from streamclient.streams.model import StreamState, checked, group_state, last_id_of
 from streamclient.wire_errors import ResponseError
 from streamwire.slots import slot_of
-from streamwire.stream_id import LAST, StreamId
+from streamwire.stream_id import StreamId
 
-_SAMPLE = 100  # entries read to measure their average size
 _SCAN_PAGE = 10_000  # COUNT of a SCAN
 
 
@@ -83,19 +80,6 @@ class StreamKeys:
         replies = self._connection.pipeline([("XRANGE", stream, str(at), str(at)) for stream, at in entries.items()])
         found = zip(entries, replies, strict=True)
         return {stream for stream, reply in found if not checked(self._connection, stream, reply, "XRANGE")}
-
-    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
-        """Return the average size on the wire, in bytes, of the next few entries after `after`; 0 without entries."""
-        known = self._connection.capabilities
-        sample = min(_SAMPLE, known.script_page(stream))
-        page = (
-            ids_by_script(self._connection, stream, after, LAST, sample, sample + 1, 1)
-            if known.prefers_script(stream)
-            else None
-        )
-        if page is not None:
-            return page.size / page.count if page.count else 0.0
-        return xrange.average_entry_bytes(self._connection, stream, after, sample)
 
     def trim_before(self, befores: Mapping[str, StreamId]) -> None:
         """Remove the entries with smaller IDs than these from the streams."""

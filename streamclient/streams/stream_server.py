@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from streamclient.commands import EXTENSIONS
 from streamclient.connection import Connection
-from streamclient.streams.api import Delivery, Entries, States
-from streamclient.streams.counting import RedisEntries
-from streamclient.streams.delivery import RedisDelivery
+from streamclient.streams.counting import Entries
+from streamclient.streams.delivery import Delivery
 from streamclient.streams.engine import EngineDelivery, EngineEntries, EngineStates
-from streamclient.streams.group_reads import GroupReads
 from streamclient.streams.groups import Groups
 from streamclient.streams.leases import Leases
 from streamclient.streams.stream_keys import StreamKeys
-from streamclient.streams.stream_states import RedisStates
+from streamclient.streams.stream_states import States
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,6 @@ class StreamServer:
     entries: Entries
     groups: Groups
     delivery: Delivery
-    group_reads: GroupReads
     leases: Leases
 
 
@@ -40,17 +37,15 @@ def open_server(connection: Connection) -> StreamServer:
 
 def plain_server(connection: Connection) -> StreamServer:
     """Return a server on which only the commands of any Redis are used."""
-    states = RedisStates(connection)
-    return _server(connection, states, RedisEntries(connection, states), is_engine=False)
+    groups, states = Groups(connection), States(connection)
+    entries = Entries(connection, states)
+    delivery = Delivery(connection, groups, states, entries)
+    return StreamServer(StreamKeys(connection), states, entries, groups, delivery, Leases(connection))
 
 
 def extended_server(connection: Connection) -> StreamServer:
     """Return a server that has all of `EXTENSIONS`."""
-    return _server(connection, EngineStates(connection), EngineEntries(connection), is_engine=True)
-
-
-def _server(connection: Connection, states: States, entries: Entries, *, is_engine: bool) -> StreamServer:
-    groups, reads = Groups(connection), GroupReads(connection, states, entries)
-    by_entry = RedisDelivery(connection, groups, reads)
-    delivery = EngineDelivery(connection, by_entry) if is_engine else by_entry
-    return StreamServer(StreamKeys(connection), states, entries, groups, delivery, reads, Leases(connection))
+    groups, states = Groups(connection), EngineStates(connection)
+    entries = EngineEntries(connection, states)
+    delivery = EngineDelivery(connection, groups, states, entries)
+    return StreamServer(StreamKeys(connection), states, entries, groups, delivery, Leases(connection))

@@ -1,7 +1,7 @@
 """States of streams and of their groups by XINFO, on any Redis.
 
 XINFO STREAM replies with two complete entries. If entries are large and the server runs scripts, a read-only script is
-used instead. `streamclient.streams.api.States` describes the methods.
+used instead.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from streamclient.streams.model import StreamState, checked, group_state, stream
 from streamclient.wire_errors import ResponseError
 
 
-class RedisStates:
-    """The states of streams on any server that has streams."""
+class States:
+    """States of streams, each with the state of one of its groups, with the commands of any Redis."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -30,6 +30,10 @@ class RedisStates:
         return self._connection.capabilities
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
+        """Return each stream's state, or None if the key does not exist.
+
+        If a group is given, the state includes the group's state. Raises NOT_A_STREAM for a key of another type.
+        """
         # The group is requested after the stream, so entries that arrive in between make its lag too large. In the
         # other order, the lag would be too small.
         known = self._known
@@ -58,9 +62,14 @@ class RedisStates:
         return found
 
     def scripted(self, streams: Iterable[str]) -> frozenset[str]:
+        """Return the streams whose entries are so large that a script should read their state."""
         return frozenset(filter(self._known.prefers_script, streams))
 
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+        """Return commands that read the state of each stream and its group at the same moment.
+
+        The commands may be sent on any link. `scripted`: a result of the method of the same name.
+        """
         del group  # XINFO GROUPS reports all groups
         commands: list[Command] = [("MULTI",)]
         for stream in streams:
@@ -70,6 +79,10 @@ class RedisStates:
         return [*commands, ("EXEC",)]
 
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+        """Return the states in the replies to `requests`, as `of` does.
+
+        Raises RefusedForNowError if the commands must be sent again, after a new call of `requests`.
+        """
         executed = replies[-1]
         if executed is None:
             raise RefusedForNowError("a key that was watched before was changed")
@@ -94,6 +107,7 @@ class RedisStates:
         raise refused(self._connection.address, "XINFO", text)
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
+        """Return the same as `of`, but read each stream and its group at the same moment."""
         connection = self._connection
         link: Link | None = None
         refusal = ""

@@ -95,8 +95,8 @@ PLANS = [
     ROOT / "spark_streams" / "read" / name
     for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")
 ]
-#: Modules of the client that a plan may use: plain data about streams, and requests that its caller executes.
-ASKS = {"streamclient.streams.model", "streamclient.streams.rounds"}
+#: Modules of the client that a plan may use: plain data about streams, and the type of the object that it asks.
+ASKS = {"streamclient.streams.model", "streamclient.streams.counting"}
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -1,7 +1,7 @@
 """Required contents of a range, and the check that a reader has received them, for batch and streaming reads.
 
 At planning time, `expect` adds a fact from the server to each range: the number of its entries, or its first entry if
-counting would require reading. One round of requests covers all ranges. `find_missing` compares these facts with the
+counting would require reading. One request covers all ranges. `find_missing` compares these facts with the
 entries that were read and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss`
 decides whether the stream is still the same.
 
@@ -21,9 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_streams.read.query.loss import Known, Loss, find_another
-from streamclient.streams import rounds
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.rounds import Planning
 from streamwire.stream_id import LAST, StreamId
 
 
@@ -67,9 +66,7 @@ class Read:
         return not in_one_page and _front(state) > self.checked.next()
 
 
-def expect(
-    parts: Sequence[Range], states: Mapping[str, StreamState | None], *, counts_cheaply: bool
-) -> Planning[list[Range]]:
+def expect(parts: Sequence[Range], states: Mapping[str, StreamState | None], entries: Entries) -> list[Range]:
     """Return the ranges with their number of entries, or with their first entry if counting would require reading.
 
     `states`: states of all existing streams. Ranges of other streams stay unchanged.
@@ -78,15 +75,15 @@ def expect(
     left = [
         at
         for at, part in enumerate(found)
-        if part.count is None and (counts_cheaply or part.head is None) and states.get(part.stream) is not None
+        if part.count is None and (entries.counts_cheaply or part.head is None) and states.get(part.stream) is not None
     ]
     requested = [found[at] for at in left]
-    if counts_cheaply:
-        counts = yield from rounds.counts([(part.stream, part.after, part.upto) for part in requested])
+    if entries.counts_cheaply:
+        counts = entries.counts([(part.stream, part.after, part.upto) for part in requested])
         for at, part, count in zip(left, requested, counts, strict=True):
             found[at] = replace(part, count=count)
     else:
-        heads = yield from rounds.nths([(part.stream, part.after, 1, part.upto) for part in requested])
+        heads = entries.nths([(part.stream, part.after, 1, part.upto) for part in requested])
         for at, part, (head, count) in zip(left, requested, heads, strict=True):
             found[at] = replace(part, head=head) if count else replace(part, count=0)
     return found

@@ -52,20 +52,13 @@ def _clock() -> float:
 class Lease:
     """One run's leases on its group in each of its streams.
 
-    `clock` returns seconds. `stop` ends other work on the group before the leases are released.
+    `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        address: Address,
-        clock: Callable[[], float] = _clock,
-        stop: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, options: ReadOptions, address: Address, clock: Callable[[], float] = _clock) -> None:
         self._options = options
         self._address = address
         self._clock = clock
-        self._stop = stop
         self._query = ""
         self._run = secrets.token_hex(4)
         self._renewed: dict[str, float] = {}
@@ -198,8 +191,6 @@ class Lease:
     def give_up(self) -> None:
         """Release the leases, so that another query can use the group at once."""
         self._ended.set()
-        if self._stop is not None:
-            self._stop()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
         if self._renewed:

@@ -9,10 +9,11 @@ never decrease. The caller decides whether a loss is an error or a warning (`rai
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spark_streams.errors import PystreamsError, error
+from spark_streams.errors import PystreamsError, error, first_of
 from streamclient.config.address import Address
 from streamclient.streams.model import StreamState
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -198,9 +199,12 @@ def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id
 
 
-def raise_or_warn(loss: Loss, stream: str, baseline: Baseline, address: Address, *, fails: bool) -> None:
-    """Raise the loss as an error if `fails`; otherwise log it as a warning."""
-    problem = loss.error(stream, baseline, address)
-    if fails:
-        raise problem
-    _log.warning("%s", problem)
+def raise_or_warn(
+    losses: Mapping[str, Loss], baselines: Mapping[str, Baseline], address: Address, *, fails: bool
+) -> None:
+    """Raise the losses of streams as an error if `fails`; otherwise log them as warnings."""
+    problems = {stream: found.error(stream, baselines[stream], address) for stream, found in losses.items()}
+    if problems and fails:
+        raise first_of(problems)
+    for problem in problems.values():
+        _log.warning("%s", problem)

@@ -1,8 +1,7 @@
 """Planning arithmetic for both ways of consuming: limits, shares of streams, cuts into ranges, and tasks.
 
-The functions work on plain data, without Spark, a server or a clock. If the data is not enough to find a cut, a
-function requests counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union
-is the batch.
+The functions work on plain data, without Spark or a clock. If the data is not enough to find a cut, a function asks
+`entries` for counts, of all streams at once. The ranges of a batch are disjoint, and their union is the batch.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.contents import expect
-from streamclient.streams import rounds
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Cut, Range, StreamState
-from streamclient.streams.rounds import Planning
 from streamwire.stream_id import StreamId
 
 _RANGE_COST = 30  # fixed cost of a range, as a number of entries
@@ -40,12 +38,12 @@ def unlimited(limits: LimitOptions) -> LimitOptions:
 
 
 def read_once(
-    starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool, cores: int
-) -> Planning[list[tuple[Range, ...]]]:
+    starts: Ids, ends: Ids, states: States, limits: LimitOptions, entries: Entries, cores: int
+) -> list[tuple[Range, ...]]:
     """Return the ranges of each task of a batch read between two positions, with their required contents."""
-    found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
+    found = cuts(starts, ends, {}, states, limits, entries, exact=False)
     sizes = estimates(starts, states)
-    whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
+    whole = expect(ranges(starts, ends, found, sizes=sizes), states, entries)
     return shared(whole, tasks(whole, limits, cores))
 
 
@@ -60,10 +58,10 @@ def cuts(
     counts: Mapping[str, int],
     states: States,
     limits: LimitOptions,
+    entries: Entries,
     *,
-    counts_cheaply: bool,
     exact: bool,
-) -> Planning[dict[str, Sequence[Cut]]]:
+) -> dict[str, Sequence[Cut]]:
     """Return the positions at which streams are cut into partitions. Streams that need no cut are omitted.
 
     `counts`: number of entries between start and end, by stream if known. `exact`: whether to count the entries of
@@ -73,8 +71,8 @@ def cuts(
     if least <= 1 and most is None:
         return {}
     unread = {stream: state for stream, state in states.items() if state is not None and ends[stream] > starts[stream]}
-    unknown = [stream for stream in unread if counts_cheaply and stream not in counts]
-    counted = yield from rounds.counts([(stream, starts[stream], ends[stream]) for stream in unknown])
+    unknown = [stream for stream in unread if entries.counts_cheaply and stream not in counts]
+    counted = entries.counts([(stream, starts[stream], ends[stream]) for stream in unknown])
     known = {**counts, **dict(zip(unknown, counted, strict=True))}
     sizes = {
         stream: known[stream] if stream in known else state.backlog(starts[stream])[0]
@@ -85,7 +83,7 @@ def cuts(
         for stream, number in parts(sizes, least, most).items()
         if number > 1 or (most is not None and stream not in counts)
     ]
-    found = yield from rounds.splits(wanted, most, exact=exact)
+    found = entries.splits(wanted, most, exact=exact) if wanted else []
     return {whole.stream: cut for (whole, _), cut in zip(wanted, found, strict=True)}
 
 
@@ -200,8 +198,8 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
 
 
 def limited(
-    limit: int, starts: Ids, ends: Ids, backlog: Mapping[str, int], rotation: int = 0
-) -> Planning[tuple[dict[str, StreamId], dict[str, int]]]:
+    limit: int, starts: Ids, ends: Ids, backlog: Mapping[str, int], entries: Entries, rotation: int = 0
+) -> tuple[dict[str, StreamId], dict[str, int]]:
     """Return the ends of a batch of exactly `limit` entries, or of all entries if there are fewer.
 
     `backlog` may be an estimate, because it only determines the proportions. If a stream has fewer entries than
@@ -214,9 +212,7 @@ def limited(
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
         requested = shares(left, waiting, rotation)
-        answers = yield from rounds.nths(
-            [(stream, reached[stream], share, ends[stream]) for stream, share in requested.items()]
-        )
+        answers = entries.nths([(stream, reached[stream], share, ends[stream]) for stream, share in requested.items()])
         for (stream, share), (at, found) in zip(requested.items(), answers, strict=True):
             reached[stream] = at
             left -= found

@@ -1,26 +1,38 @@
-"""Exact number of entries after a position, if available at low cost."""
+"""Exact numbers of entries before and after positions, if available at low cost."""
 
 from __future__ import annotations
 
-from streamclient.streams import rounds
+from collections.abc import Mapping
+
 from streamclient.streams.model import StreamState
-from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import StreamId
 
 
-def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the exact number of entries after `after` in that state; None if the server would have to send them."""
-    if state is None:
-        return 0
-    backlog = state.exact_backlog(after)
-    if backlog is None and server.entries.counts_cheaply:
+def counted_backlogs(
+    server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+) -> dict[str, int | None]:
+    """Return the exact number of entries after each position; None if the server would have to send them."""
+    known = {stream: states[stream] for stream in positions}
+    found = {stream: 0 if state is None else state.exact_backlog(positions[stream]) for stream, state in known.items()}
+    if server.entries.counts_cheaply:
         # Count only up to the state's last ID, because the state's other numbers do not include newer entries.
-        backlog = yield from rounds.count(stream, after, state.last_id)
-    return backlog
+        asked = [
+            (stream, positions[stream], state.last_id)
+            for stream, state in known.items()
+            if state is not None and found[stream] is None
+        ]
+        found.update(zip((stream for stream, *_ in asked), server.entries.counts(asked), strict=True))
+    return found
 
 
-def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the number of entries ever added to the stream up to `after`; None if it is unknown."""
-    backlog = yield from counted_backlog(server, stream, after, state)
-    return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog
+def added_upto(
+    server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+) -> dict[str, int | None]:
+    """Return the number of entries ever added to each stream up to a position; None if it is unknown."""
+    found: dict[str, int | None] = {}
+    for stream, backlog in counted_backlogs(server, positions, states).items():
+        state = states[stream]
+        added = None if state is None else state.entries_added
+        found[stream] = None if added is None or backlog is None else added - backlog
+    return found

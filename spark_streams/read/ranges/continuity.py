@@ -11,18 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import first_of
 from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.backlog import counted_backlog
+from spark_streams.read.ranges.backlog import added_upto, counted_backlogs
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
-from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
@@ -54,13 +51,11 @@ class Continuity:
 
     def report(self, begin: Offsets, planned: BatchPlan) -> None:
         """Raise an error for losses, or log a warning. Missing streams are reported once."""
-        losses = planned.losses.items()
-        problems = {stream: found.error(stream, baseline_in(begin, stream), self._address) for stream, found in losses}
-        if problems and self._options.fails:
-            raise first_of(problems)
-        for problem in problems.values():
-            _log.warning("%s", problem)
-        self._missing |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
+        baselines = {stream: baseline_in(begin, stream) for stream in planned.losses}
+        loss.raise_or_warn(planned.losses, baselines, self._address, fails=self._options.fails)
+        self._missing |= {
+            stream for stream in planned.losses if stream in planned.quiet and planned.quiet[stream] is None
+        }
 
     def record_batch(self, planned: BatchPlan) -> None:
         """Record the end of the planned batch."""
@@ -97,42 +92,54 @@ class Continuity:
         """Find losses, and return the start of the next batch in each of these streams. Creates missing groups in new
         streams.
         """
-        found = {stream: self._find_start(server, begin, stream, state) for stream, state in states.items()}
-        starts = rounds.for_each(server, found)
+        starts: dict[str, BatchStart] = {}
+        fresh: dict[str, BatchStart] = {}  # starts whose baseline has only the position so far
+        new: list[str] = []
+        continued: dict[str, Baseline] = {}
+        for stream, state in states.items():
+            baseline, is_read = baseline_in(begin, stream), self._is_read(begin, stream)
+            if stream not in begin.streams:
+                new.append(stream)
+                fresh[stream] = BatchStart(Baseline(ZERO))
+            elif state is None and stream in self._missing:
+                starts[stream] = BatchStart(baseline, retired=is_read)
+            elif state is None and is_read:
+                _log.warning("The stream %s was deleted after all of it had been read.", stream)
+                self._missing.add(stream)
+                starts[stream] = BatchStart(baseline, retired=True)
+            elif stream in self._missing and is_read:
+                new.append(stream)
+                fresh[stream] = BatchStart(Baseline(ZERO), jumps=True)
+            elif begin.begins.get(stream, ZERO) > begin.of(stream):  # an ID that the stream has not reached yet
+                fresh[stream] = BatchStart(Baseline(begin.begins[stream]), jumps=True)
+            else:
+                continued[stream] = baseline
+        self._group.create(server, {stream: states[stream] for stream in new})
+        backlogs = self._backlogs(server, continued, states)
+        for stream, baseline in continued.items():
+            found = self._find_loss(stream, baseline, states[stream], backlogs[stream])
+            if found is None:
+                starts[stream] = BatchStart(baseline, backlog=backlogs[stream])
+            elif states[stream] is None:  # the offset counts this loss when the stream exists again
+                starts[stream] = BatchStart(baseline, loss=found)
+            else:
+                after = ZERO if found.recreated else baseline.after
+                fresh[stream] = BatchStart(Baseline(after), jumps=found.recreated, loss=found)
+        baselines = baselines_of(server, {stream: start.baseline.after for stream, start in fresh.items()}, states)
+        starts |= {stream: replace(start, baseline=baselines[stream]) for stream, start in fresh.items()}
         self.see(states)
-        return starts
+        return {stream: starts[stream] for stream in states}
 
-    def _find_start(
-        self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None
-    ) -> Steps[BatchStart]:
-        if stream not in begin.streams:
-            yield from self._group.create(stream, state)
-            return BatchStart((yield from baseline_of(server, stream, ZERO, state)))
-        if state is None and stream in self._missing:
-            return BatchStart(baseline_in(begin, stream), retired=self._is_read(begin, stream))
-        if state is None and self._is_read(begin, stream):
-            _log.warning("The stream %s was deleted after all of it had been read.", stream)
-            self._missing.add(stream)
-            return BatchStart(baseline_in(begin, stream), retired=True)
-        if stream in self._missing and self._is_read(begin, stream):
-            yield from self._group.create(stream, state)
-            return BatchStart((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
-        ahead = begin.begins.get(stream, ZERO)
-        if ahead > begin.of(stream):  # the query starts at an ID or a time that the stream has not reached yet
-            return BatchStart((yield from baseline_of(server, stream, ahead, state)), jumps=True)
-        baseline = baseline_in(begin, stream)
-        backlog = yield from self._backlog(server, stream, baseline, state)
+    def _find_loss(
+        self, stream: str, baseline: Baseline, state: StreamState | None, backlog: int | None
+    ) -> Loss | None:
+        """Return the loss after the end of the last batch; None if no loss is known."""
         found = loss.find_loss(baseline, state, backlog)
         forgotten = stream in self._forgotten and self._ends.pop(stream, None) == baseline.after
         self._forgotten.discard(stream)
         if found is None and forgotten:
             found = Loss("that entry is gone, although the stream has older and newer entries")
-        if found is None:
-            return BatchStart(baseline, backlog=backlog)
-        if state is None:
-            return BatchStart(baseline, loss=found)  # the offset counts this loss when the stream exists again
-        after = ZERO if found.recreated else baseline.after
-        return BatchStart((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
+        return found
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
         """Return whether a stream found by a pattern was read to its last known end."""
@@ -140,70 +147,86 @@ class Continuity:
             return False
         return self._seen.get(stream, ZERO) <= begin.of(stream)
 
-    def _backlog(
-        self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None
-    ) -> Steps[int | None]:
-        """Return the exact number of entries after a position; None if it is unknown.
+    def _backlogs(
+        self, server: StreamServer, baselines: Mapping[str, Baseline], states: Mapping[str, StreamState | None]
+    ) -> dict[str, int | None]:
+        """Return the exact number of entries after each position; None if it is unknown.
 
         Entries are counted only if some were removed from the stream since the last complete count, or if its first
         entry has changed. Otherwise the number follows from the number of added entries. So a trigger's cost does not
         depend on the length of the stream.
         """
-        added = None if state is None else state.entries_added
-        if state is None or added is None or baseline.added is None or added < baseline.added:
-            return (yield from counted_backlog(server, stream, baseline.after, state))
-        now = (added - state.length, state.first_id)
-        if self._counted.get(stream) == now:
-            return added - baseline.added
-        backlog = yield from counted_backlog(server, stream, baseline.after, state)
-        if backlog is not None and backlog >= added - baseline.added:
-            self._counted[stream] = now
-        return backlog
+        found: dict[str, int | None] = {}
+        expected: dict[str, int] = {}  # entries added since the position
+        now: dict[str, tuple[int, StreamId | None]] = {}
+        for stream, baseline in baselines.items():
+            state = states[stream]
+            added = None if state is None else state.entries_added
+            if state is None or added is None or baseline.added is None or added < baseline.added:
+                continue
+            expected[stream], now[stream] = added - baseline.added, (added - state.length, state.first_id)
+            if self._counted.get(stream) == now[stream]:
+                found[stream] = expected[stream]
+        unknown = {stream: baseline.after for stream, baseline in baselines.items() if stream not in found}
+        for stream, backlog in counted_backlogs(server, unknown, states).items():
+            found[stream] = backlog
+            if backlog is not None and stream in expected and backlog >= expected[stream]:
+                self._counted[stream] = now[stream]
+        return found
 
     def check_ends(self, begin: Offsets, end: Offsets) -> None:
         """Report streams that were replaced between start and end.
 
         Used for an end that was planned without knowing the start.
         """
-        for stream in sorted(begin.streams.keys() & end.streams):
-            if end.is_another(begin, stream):
-                last, first = end.of(stream), end.firsts.get(stream)
-                found = Loss(f"it ended at {last}, and its first entry was {first}", recreated=True)
-                loss.raise_or_warn(found, stream, baseline_in(begin, stream), self._address, fails=self._options.fails)
+        losses = {
+            stream: Loss(f"it ended at {end.of(stream)}, and its first entry was {end.firsts.get(stream)}", True)
+            for stream in sorted(begin.streams.keys() & end.streams)
+            if end.is_another(begin, stream)
+        }
+        baselines = {stream: baseline_in(begin, stream) for stream in losses}
+        loss.raise_or_warn(losses, baselines, self._address, fails=self._options.fails)
 
     def check_planned(
         self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
     ) -> dict[str, StreamState]:
         """Report losses in a batch that occurred after it was planned. Returns the states of the existing streams."""
         states = server.states.of([*by_stream], self._options.group)
-        checks = {
-            stream: self._check_ranges(server, begin, end, parts, states[stream]) for stream, parts in by_stream.items()
-        }
-        rounds.for_each(server, checks)
+        baselines: dict[str, Baseline] = {}
+        losses: dict[str, Loss] = {}
+        for stream, parts in by_stream.items():
+            baselines[stream] = baseline = self._planned_baseline(begin, end, parts)
+            upto, first, head = parts[-1].upto, end.firsts.get(stream), end.heads.get(stream)
+            # Without a head, the offset does not show which entries of the batch had been deleted when it was planned.
+            known = Known(upto, end.added.get(stream), first, deleted=None if head is None else baseline.deleted)
+            missing = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, states[stream])
+            if missing is not None:
+                losses[stream] = missing
+        unknown = {stream: baseline for stream, baseline in baselines.items() if stream not in losses}
+        for stream, backlog in self._backlogs(server, unknown, states).items():
+            found = loss.find_loss(baselines[stream], states[stream], backlog)
+            if found is not None:
+                losses[stream] = found
+        loss.raise_or_warn(
+            {stream: losses[stream] for stream in by_stream if stream in losses},
+            baselines,
+            self._address,
+            fails=self._options.fails,
+        )
         return {stream: state for stream, state in states.items() if state is not None}
 
-    def _check_ranges(
-        self, server: StreamServer, begin: Offsets, end: Offsets, parts: Sequence[Range], state: StreamState | None
-    ) -> Steps[None]:
-        stream, upto = parts[0].stream, parts[-1].upto
-        first, head = end.firsts.get(stream), end.heads.get(stream)
+    def _planned_baseline(self, begin: Offsets, end: Offsets, parts: Sequence[Range]) -> Baseline:
+        """Return the facts about a stream before a batch that was planned earlier."""
+        stream, first = parts[0].stream, end.firsts.get(parts[0].stream)
         baseline = baseline_in(begin, stream)
-        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
-        baseline = replace(baseline, deleted=max(deleted, upto), first=first)
+        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO), parts[-1].upto)
         was_replaced = end.starts is not None and end.is_another(begin, stream)
         jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
         if jumps or stream not in begin.streams or was_replaced:
-            baseline = Baseline(parts[0].after, deleted=baseline.deleted, first=first)
+            return Baseline(parts[0].after, deleted=deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # losses before the batch was planned are already reported
-        # Without a head, the offset does not show which entries of the batch had been deleted when it was planned.
-        known = Known(upto, end.added.get(stream), first, deleted=None if head is None else deleted)
-        found = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, state)
-        if found is None:
-            backlog = yield from self._backlog(server, stream, baseline, state)
-            found = loss.find_loss(baseline, state, backlog)
-        if found is not None:
-            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+        return replace(baseline, deleted=deleted, first=first)
 
 
 def baseline_in(offset: Offsets, stream: str) -> Baseline:
@@ -212,10 +235,16 @@ def baseline_in(offset: Offsets, stream: str) -> Baseline:
     return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 
 
-def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[Baseline]:
-    """Return the current facts of a stream, for the start of reading. Earlier losses are not counted."""
-    if state is None:
-        return Baseline(after, 0 if after == ZERO else None)
-    backlog = yield from counted_backlog(server, stream, after, state)
-    added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
-    return Baseline(after, added, state.max_deleted_id, state.first_id)
+def baselines_of(
+    server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+) -> dict[str, Baseline]:
+    """Return the current facts of streams at positions, for the start of reading. Earlier losses are not counted."""
+    added = added_upto(server, positions, states)
+    found: dict[str, Baseline] = {}
+    for stream, after in positions.items():
+        state = states[stream]
+        if state is None:
+            found[stream] = Baseline(after, 0 if after == ZERO else None)
+        else:
+            found[stream] = Baseline(after, added[stream], state.max_deleted_id, state.first_id)
+    return found

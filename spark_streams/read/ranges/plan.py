@@ -1,9 +1,9 @@
 """Planning of a micro-batch of a query that owns its positions: the batch's end, and its cuts into partitions.
 
-`plan` is pure. It gets an offset, facts and limits, and requests further facts in rounds
-(`streamclient.streams.rounds.Planning`). It calls no server, reads no clock, changes nothing and logs nothing, so the
-same facts and answers always give the same batch. `spark_streams.read.ranges.source` collects the facts, answers the
-rounds and carries out the plan. The answers become part of the offset, so a batch is planned only once.
+`plan` gets an offset, facts and limits, and asks `entries` for further facts about all streams at once. It reads no
+clock, changes nothing and logs nothing, so the same facts and answers always give the same batch.
+`spark_streams.read.ranges.source` collects the facts and carries out the plan. The answers become part of the offset,
+so a batch is planned only once.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.query.planning import Ids, States
 from spark_streams.read.ranges.parts import ranges_between, ranges_of_whole, whole_from
-from streamclient.streams import rounds
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Cut, Range, StreamState, last_id_of
-from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
 
 _SAMPLED = 20  # maximum number of streams in one round that samples or counts their entries
@@ -56,8 +55,7 @@ class Facts:
     """Facts for planning a batch.
 
     `streams`: all streams of the query. `states` and `begins`: states and starts of the streams that may have changed.
-    `counts_cheaply`: whether the server counts a range without reading its entries. `finds_streams`: whether a pattern
-    finds the streams. Streams that it no longer finds are dropped.
+    `finds_streams`: whether a pattern finds the streams. Streams that it no longer finds are dropped.
     `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
     each stream's last ID and number of entries ever added at the query's start; None for other triggers.
     `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds
@@ -69,7 +67,6 @@ class Facts:
     states: States
     begins: Mapping[str, BatchStart]
     source: Source
-    counts_cheaply: bool = False
     finds_streams: bool = False
     acknowledges: bool = False
     targets: Mapping[str, tuple[StreamId, int | None]] | None = None
@@ -139,7 +136,7 @@ class _Admitted:
     limited: frozenset[str] = frozenset()
 
 
-def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
+def plan(begin: Offsets, facts: Facts, limits: LimitOptions, entries: Entries) -> BatchPlan:
     """Plan the batch after `begin`, with as many entries as the limits allow.
 
     The batch is empty while the streams have fewer entries than the limits' minimum and the maximum delay has not
@@ -147,7 +144,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
     """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
-    admitted = (yield from _admit(facts, limits)) if facts.has_entries else None
+    admitted = _admit(facts, limits, entries) if facts.has_entries else None
     if admitted is None:
         return BatchPlan(begin, facts.losses, quiet, noted)
     seen = {
@@ -155,7 +152,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
         for stream, state in facts.states.items()
         if state is not None and not facts.begins[stream].retired and admitted.ends[stream] <= state.last_id
     }
-    end, losses = yield from _offset(begin, facts, limits, admitted, seen)
+    end, losses = _offset(begin, facts, limits, admitted, seen, entries)
     moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
     return BatchPlan(end, losses, quiet, noted, seen, moved, bool(admitted.limited))
 
@@ -181,15 +178,15 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
 
 
 def plan_without_begin(
-    starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool, cores: int
-) -> Planning[Offsets]:
+    starts: Ids, states: States, source: Source, limits: LimitOptions, entries: Entries, cores: int
+) -> Offsets:
     """Return the end of a batch whose start is unknown: the end of the streams.
 
     `starts`: the positions after which the batch begins if the query is new.
     """
     ends = {stream: last_id_of(state) for stream, state in states.items()}
     wholes = {stream: whole_from(state) for stream, state in states.items()}
-    cuts = yield from planning.cuts(wholes, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
+    cuts = planning.cuts(wholes, ends, {}, states, limits, entries, exact=False)
     existing = {stream: state for stream, state in states.items() if state is not None}
     ahead = {stream: after for stream, after in starts.items() if after > ends[stream]}
     added = {stream: state.entries_added for stream, state in existing.items() if state.entries_added is not None}
@@ -206,24 +203,24 @@ def plan_without_begin(
     return replace(end, tasks=planning.tasks(ranges_of_whole(end, sizes), limits, cores))
 
 
-def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
+def _admit(facts: Facts, limits: LimitOptions, entries: Entries) -> _Admitted | None:
     """Return the end of the batch that the limits admit; None to wait for more entries."""
     if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
         return _Admitted(facts.reach, {})
-    backlogs = yield from _backlogs(facts)
-    if not (yield from _is_enough(facts, limits, backlogs)):
+    backlogs = _backlogs(facts, entries)
+    if not _is_enough(facts, limits, backlogs, entries):
         return None
     sizes = {stream: count for stream, (count, _) in backlogs.items()}
     certain = {stream: count for stream, (count, is_certain) in backlogs.items() if is_certain}
-    limit = yield from _limit(facts, limits, sizes)
+    limit = _limit(facts, limits, sizes, entries)
     lengths = {stream: 0 if state is None else state.length for stream, state in facts.states.items()}
     if limit is None or sum((lengths | certain).values()) <= limit:
         return _Admitted(facts.reach, certain)
-    ends, counts = yield from planning.limited(limit, facts.starts, facts.reach, sizes, facts.rotation)
+    ends, counts = planning.limited(limit, facts.starts, facts.reach, sizes, entries, facts.rotation)
     return _Admitted(ends, counts, frozenset(stream for stream, end in ends.items() if end < facts.reach[stream]))
 
 
-def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
+def _backlogs(facts: Facts, entries: Entries) -> dict[str, tuple[int, bool]]:
     """Return the number of entries that each stream has for the batch, and whether it is certain (not an estimate)."""
     found: dict[str, tuple[int, bool]] = {}
     requested: list[tuple[str, StreamId, StreamId]] = []
@@ -238,14 +235,14 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
         elif known is not None:
             count, is_certain = known, True
         found[stream] = count, is_certain
-        if not is_certain and facts.counts_cheaply:
+        if not is_certain and entries.counts_cheaply:
             requested.append((stream, start, end))
-    counted = yield from rounds.counts(requested)
+    counted = entries.counts(requested)
     found.update((stream, (count, True)) for (stream, *_), count in zip(requested, counted, strict=True))
     return found
 
 
-def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
+def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]], entries: Entries) -> bool:
     """Return whether the minimum is reached, or the maximum delay has passed.
 
     The first batch and Trigger.AvailableNow do not wait.
@@ -258,12 +255,12 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
     while missing > 0 and unknown:
         some, unknown = unknown[:_SAMPLED], unknown[_SAMPLED:]
         requested = [(stream, facts.starts[stream], missing, facts.reach[stream]) for stream in some]
-        found = yield from rounds.nths(requested)
+        found = entries.nths(requested)
         missing -= sum(count for _, count in found)
     return missing <= 0
 
 
-def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Planning[int | None]:
+def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int], entries: Entries) -> int | None:
     """Return the maximum number of entries; None without a limit.
 
     A limit in bytes is converted to a number of entries with the average size of the next entries.
@@ -274,7 +271,7 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
     waiting = {stream: count for stream, count in sizes.items() if count}
     # If there are many streams, those with the most entries represent all of them.
     sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
-    averages = yield from rounds.entry_bytes([(stream, facts.starts[stream]) for stream in sampled])
+    averages = entries.average_bytes([(stream, facts.starts[stream]) for stream in sampled])
     total = sum(waiting[stream] * average for stream, average in zip(sampled, averages, strict=True))
     total *= sum(waiting.values()) / max(1, sum(waiting[stream] for stream in sampled))
     if total <= most_bytes:
@@ -284,8 +281,13 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
 
 
 def _offset(
-    begin: Offsets, facts: Facts, limits: LimitOptions, admitted: _Admitted, seen: Mapping[str, StreamState]
-) -> Planning[tuple[Offsets, Mapping[str, Loss]]]:
+    begin: Offsets,
+    facts: Facts,
+    limits: LimitOptions,
+    admitted: _Admitted,
+    seen: Mapping[str, StreamState],
+    entries: Entries,
+) -> tuple[Offsets, Mapping[str, Loss]]:
     """Return the offset at the end of a batch (positions, and everything that a replay needs), and the batch's losses.
 
     Deleted streams that were read completely, and streams that a changed pattern no longer finds, are dropped. All
@@ -305,8 +307,8 @@ def _offset(
     }
     firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
-    added |= yield from _added(facts, admitted, seen)
-    cuts, heads, missing = yield from _parts(begin, facts, limits, admitted, seen, added)
+    added |= _added(facts, admitted, seen, entries)
+    cuts, heads, missing = _parts(begin, facts, limits, admitted, seen, added, entries)
     losses = facts.losses | missing
     lost = {stream: count for stream, count in begin.lost.items() if stream in retained}
     lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in losses.items() if stream in seen}
@@ -345,7 +347,7 @@ def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
     return {stream: facts.starts[stream] for stream, found in facts.begins.items() if found.jumps} | latest
 
 
-def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
+def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState], entries: Entries) -> dict[str, int]:
     """Return the number of entries ever added to each stream up to the end of a batch, if it can be known."""
     added: dict[str, int] = {}
     uncounted: list[tuple[str, StreamId, StreamId]] = []
@@ -362,9 +364,9 @@ def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -
             total = target[1] if target is not None and target[0] == end else None
         if total is not None:
             added[stream] = total
-        elif facts.counts_cheaply and before is not None:
+        elif entries.counts_cheaply and before is not None:
             uncounted.append((stream, start, end))
-    counted = yield from rounds.counts(uncounted)
+    counted = entries.counts(uncounted)
     for (stream, *_), count in zip(uncounted, counted, strict=True):
         added[stream] = (facts.begins[stream].baseline.added or 0) + count
     return added
@@ -377,21 +379,16 @@ def _parts(
     admitted: _Admitted,
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
-) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId], dict[str, Loss]]]:
+    entries: Entries,
+) -> tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId], dict[str, Loss]]:
     """Return the cuts of streams into partitions, the heads, and losses.
 
     Cuts and heads record what a range must contain, unless the batch's two offsets show it. A known number of entries
     is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head. If the parts of a
     stream were counted, and the offsets show that there were more entries, the others are lost.
     """
-    several = yield from planning.cuts(
-        facts.starts,
-        admitted.ends,
-        admitted.counts,
-        facts.states,
-        limits,
-        counts_cheaply=facts.counts_cheaply,
-        exact=facts.acknowledges,
+    several = planning.cuts(
+        facts.starts, admitted.ends, admitted.counts, facts.states, limits, entries, exact=facts.acknowledges
     )
     cuts = _of_several(several)
     found = dict(cuts)
@@ -418,7 +415,7 @@ def _parts(
             continue
         if state.entries_added is not None:
             uncounted.append(Range(stream, start, end, 0))
-    expected = yield from expect(uncounted, facts.states, counts_cheaply=facts.counts_cheaply)
+    expected = expect(uncounted, facts.states, entries)
     for part in expected:
         if part.count is not None and part.stream not in found:
             found[part.stream] = ((part.upto, part.count),)

@@ -22,7 +22,7 @@ from spark_streams.read.query.loss import Known
 from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
-from spark_streams.read.ranges.continuity import Continuity, baseline_of
+from spark_streams.read.ranges.continuity import Continuity, baselines_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.parts import tasks_between
 from spark_streams.read.ranges.plan import BatchPlan, Facts, first_offset, plan, plan_without_begin
@@ -31,7 +31,6 @@ from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
-from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
@@ -55,7 +54,7 @@ class RangeSource:
         self._watch = Watch(options.idle_wait)
         self._group = OwnedGroup(options, address)
         self._delivered: Offsets | None = None  # end of the last batch that this run delivered to the group
-        self._lease = Lease(options, address, stop=self._group.stop)
+        self._lease = Lease(options, address)
         self._continuity = Continuity(options, address, self._group)
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
@@ -87,8 +86,7 @@ class RangeSource:
             # existed.
             is_missing = self._fails_missing and None in states.values()
             begins = self._new_starts(server, states, starts or {}, changes=not is_missing)
-            requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
-            baselines = rounds.for_each(server, requested)
+            baselines = baselines_of(server, begins, states)
         for stream in (stream for stream, state in states.items() if state is None and not is_missing):
             _log.warning("The stream %s does not exist yet. The query waits for it.", stream)
         self._continuity.see(states)
@@ -107,11 +105,7 @@ class RangeSource:
                 check_exist(self._options, states, self._address)
             starts = self._new_starts(server, states, {}, changes=False)
             source = identity.source_without_begin(self._options, self._address)
-            counts_cheaply = server.entries.counts_cheaply
-            planned = plan_without_begin(
-                starts, states, source, self._options, counts_cheaply=counts_cheaply, cores=os.cpu_count() or 1
-            )
-            end = rounds.run(server, planned)
+            end = plan_without_begin(starts, states, source, self._options, server.entries, os.cpu_count() or 1)
         self._continuity.see(states)
         return end
 
@@ -130,7 +124,7 @@ class RangeSource:
         if self._options.pattern is not None and identity.same_streams(self._options, begin):
             found = sorted({*found, *begin.streams})
         if is_first and begin.source is not None and begin.source.group != self._options.group:
-            rounds.for_each(server, {stream: self._group.check_consumers(stream) for stream in found})
+            self._group.check_consumers(server, found)
         self._checked = True
         return list(found)
 
@@ -142,23 +136,19 @@ class RangeSource:
         With `changes`, the group is created at or moved to this position.
         """
         begins: dict[str, StreamId] = {}
-        resumes: dict[str, bool] = {}
+        resumes: set[str] = set()
         for stream, state in states.items():
             position = start_of(self._options, stream, _LATEST, state)
             latest = last_id_of(state) if position.kind == "latest" else ZERO
             begins[stream] = starts.get(stream, latest if position.after is None else position.after)
-            resumes[stream] = position.kind in ("latest", "group")
+            if position.kind in ("latest", "group"):
+                resumes.add(stream)
             if self._options.group is None and position.after is None and position.kind == "latest":
                 self._latest_starts[stream] = begins[stream]
         new = self._group.start_new(server, begins, states) if changes else set()
-        starting = {
-            stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream], changes=changes)
-            for stream, after in begins.items()
-            if stream not in new
-        }
-        return (
-            begins | rounds.for_each(server, starting) | {stream: starts[stream] for stream in begins.keys() & starts}
-        )
+        old = {stream: after for stream, after in begins.items() if stream not in new}
+        moved = self._group.start(server, old, states, resumes, changes=changes)
+        return begins | moved | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
         """Record the end of a query that stops after reading all existing entries."""
@@ -184,7 +174,7 @@ class RangeSource:
                 return begin
             facts = self._facts(connection, server, begin, streams, due)
             limits = planning.unlimited(self._options) if unlimited else self._options
-            planned = rounds.run(server, plan(begin, facts, limits))
+            planned = plan(begin, facts, limits, server.entries)
             self._carry_out(server, begin, streams, planned)
             if planned.end is not begin and not unlimited:
                 self._planned_at = self._clock()
@@ -204,7 +194,6 @@ class RangeSource:
             states,
             self._continuity.find_starts(server, begin, states),
             identity.source_of(options, self._address, begin),
-            counts_cheaply=server.entries.counts_cheaply,
             finds_streams=options.pattern is not None,
             acknowledges=self._group.delivers,
             targets=self._targets,
@@ -297,7 +286,7 @@ class RangeSource:
             replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
             for part in itertools.chain.from_iterable(by_stream.values())
         ]
-        expected = rounds.run(server, expect(parts, existing, counts_cheaply=server.entries.counts_cheaply))
+        expected = expect(parts, existing, server.entries)
         return {(part.stream, part.index): part for part in expected}
 
     def _deliver(self, server: StreamServer, begin: Offsets, end: Offsets, states: Mapping[str, StreamState]) -> None:

@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail, first_of
+from spark_streams.errors import PystreamsError, error, fail, first_of
 from spark_streams.read.query import identity, loss, planning
 from spark_streams.read.query.lease import Lease, lease_name
-from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Finish, Offsets, SharedBatch
 from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
@@ -30,10 +30,8 @@ from spark_streams.read.shared.task import SharedPartition
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
-from streamclient.streams import rounds
 from streamclient.streams.groups import removed
 from streamclient.streams.model import GroupState, StreamState, last_id_of
-from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -136,7 +134,7 @@ class SharedSource:
             if fails_missing(self._options, available_now=False):
                 check_exist(self._options, states, self._address)
             starts = self._starts(states)
-            rounds.for_each(server, {stream: self._check_loss(stream, state) for stream, state in states.items()})
+            self._check_losses(server, states)
             since = self._last_batch(connection, server, streams)
             unread = {stream: _most_unread(state, starts.get(stream)) for stream, state in states.items()}
             claims = self._claimable(connection, server, states, SharedBatch(since, since))
@@ -224,8 +222,7 @@ class SharedSource:
         """Return the facts for planning a batch. Creates missing groups, and reports losses."""
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
-        requested = {stream: self._count_unread(server, begin, stream, state) for stream, state in states.items()}
-        lag = rounds.for_each(server, requested)
+        lag = self._count_unread(server, begin, states)
         claims = self._claimable(connection, server, states, last)
         unread = {stream for stream, state in states.items() if self._asked.get(stream) == _progress(state)}
         if unread and not self._warned:
@@ -287,37 +284,47 @@ class SharedSource:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
 
-    def _count_unread(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
-        """Return the number of entries that the group has yet to read. Creates missing groups, and reports losses."""
-        has_group = yield from self._ensure_group(begin, stream, state)
-        yield from self._check_loss(stream, state)
-        if not has_group or state is None:
-            return 0
-        return (yield from self._lag(server, stream, state))
-
-    def _ensure_group(self, begin: Offsets, stream: str, state: StreamState | None) -> Steps[bool]:
-        """Create the group if it is missing.
-
-        Returns whether the stream has the group now. Raises GROUP_LOST if the stream had the group before and losses
-        are errors.
+    def _count_unread(self, server: StreamServer, begin: Offsets, states: States) -> dict[str, int]:
+        """Return the number of entries that the group has yet to read in each stream. Creates missing groups, and
+        reports losses.
         """
-        before = self._groups.pop(stream, None)
-        if state is not None and state.group is not None:
-            if before is not None:
-                self._check_moved(stream, before, state.group)
-            self._groups[stream] = state.group
-            return True
-        if state is None and self._options.pattern is not None:
-            return False  # the stream was deleted after the pattern was resolved
-        was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
-        if before is not None or was_read:
-            if self._options.fails:
-                self._groups[stream] = before or GroupState(ZERO, None, 0)
-                fail("GROUP_LOST", stream=stream, address=self._address, group=self._group)
-            _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
-        yield from rounds.create_group(stream, self._group, ZERO)
-        self._known[stream] = _unread_from(ZERO, state)
-        return (yield from rounds.state(stream, self._group)) is not None
+        present = self._ensure_groups(server, begin, states)
+        self._check_losses(server, states)
+        existing = {stream: state for stream, state in states.items() if state is not None and stream in present}
+        return dict.fromkeys(states, 0) | self._lags(server, existing)
+
+    def _ensure_groups(self, server: StreamServer, begin: Offsets, states: States) -> set[str]:
+        """Create missing groups.
+
+        Returns the streams that have the group now. Raises GROUP_LOST if a stream had the group before and losses are
+        errors.
+        """
+        present: set[str] = set()
+        lost: dict[str, PystreamsError] = {}
+        for stream, state in states.items():
+            before = self._groups.pop(stream, None)
+            if state is not None and state.group is not None:
+                if before is not None:
+                    self._check_moved(stream, before, state.group)
+                self._groups[stream] = state.group
+                present.add(stream)
+                continue
+            if state is None and self._options.pattern is not None:
+                continue  # the stream was deleted after the pattern was resolved
+            was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
+            if before is not None or was_read:
+                if self._options.fails:
+                    self._groups[stream] = before or GroupState(ZERO, None, 0)
+                    lost[stream] = error("GROUP_LOST", stream=stream, address=self._address, group=self._group)
+                    continue
+                _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
+            present.add(stream)
+            self._known[stream] = _unread_from(ZERO, state)
+        missing = [stream for stream in states if stream in present and stream not in self._groups]
+        server.groups.create(dict.fromkeys(missing, (ZERO, None)), self._group)
+        if lost:
+            raise first_of(lost)
+        return present
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
         """Log a warning if reading cannot explain the group's new position: the group was moved or recreated."""
@@ -331,38 +338,51 @@ class SharedSource:
                 position,
             )
 
-    def _check_loss(self, stream: str, state: StreamState | None) -> Steps[None]:
+    def _check_losses(self, server: StreamServer, states: States) -> None:
         """Report entries that were removed before the group read them."""
-        known = self._known.get(stream)
-        if state is None or loss.find_group_loss(state, known) is None:
-            return
+        suspects = [
+            stream
+            for stream, state in states.items()
+            if state is not None and loss.find_group_loss(state, self._known.get(stream)) is not None
+        ]
+        losses: dict[str, Loss] = {}
+        baselines: dict[str, Baseline] = {}
         # The states of stream and group may be from different moments. Only states from the same moment prove a loss.
-        state = yield from rounds.state_at_once(stream, self._group)
-        found = None if state is None else loss.find_group_loss(state, known)
-        if state is not None and state.group is not None and found is not None:
-            baseline = Baseline(state.group.last_delivered_id)
-            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+        for stream, state in server.states.consistent(suspects, self._group).items():
+            found = None if state is None else loss.find_group_loss(state, self._known.get(stream))
+            if state is not None and state.group is not None and found is not None:
+                losses[stream], baselines[stream] = found, Baseline(state.group.last_delivered_id)
+        loss.raise_or_warn(losses, baselines, self._address, fails=self._options.fails)
+        for stream, found in losses.items():
             self._count_lost(stream, found.at_least)
 
     def _count_lost(self, stream: str, entries: int) -> None:
         self._lost[stream] = self._lost.get(stream, 0) + entries
 
-    def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
+    def _lags(self, server: StreamServer, states: Mapping[str, StreamState]) -> dict[str, int]:
         """Return the number of entries that the group has yet to read; an estimate if the server does not know it.
 
         With Trigger.AvailableNow only entries up to the target count, unless counting them would require reading.
         """
-        position = state.group.last_delivered_id if state.group is not None else ZERO
-        end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
-        if position >= end:
-            return 0
-        lag = None if state.group is None else state.group.lag
-        if lag is not None and (end == state.last_id or not server.entries.counts_cheaply):
-            return lag
+        lags = dict.fromkeys(states, 0)
+        unknown: list[tuple[str, StreamId, StreamId]] = []
+        for stream, state in states.items():
+            position = state.group.last_delivered_id if state.group is not None else ZERO
+            end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
+            lag = None if state.group is None else state.group.lag
+            if position >= end:
+                continue
+            if lag is not None and (end == state.last_id or not server.entries.counts_cheaply):
+                lags[stream] = lag
+            else:
+                unknown.append((stream, position, end))
         if server.entries.counts_cheaply:
-            return (yield from rounds.count(stream, position, end))
-        _, found = yield from rounds.nth(stream, position, 1, LAST)
-        return state.backlog(position)[0] if found else 0
+            lags.update(zip((stream for stream, *_ in unknown), server.entries.counts(unknown), strict=True))
+        else:
+            firsts = server.entries.nths([(stream, position, 1, LAST) for stream, position, _ in unknown])
+            for (stream, position, _), (_, found) in zip(unknown, firsts, strict=True):
+                lags[stream] = states[stream].backlog(position)[0] if found else 0
+        return lags
 
     def _claimable(
         self, connection: Connection, server: StreamServer, states: States, last: SharedBatch

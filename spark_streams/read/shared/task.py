@@ -157,7 +157,7 @@ def _check_loss(connection: Connection, task: SharedTask, state: StreamState | N
     found = None if state is None else loss.find_group_loss(state, task.known)
     if state is not None and state.group is not None and found is not None:
         baseline = Baseline(state.group.last_delivered_id)
-        loss.raise_or_warn(found, task.stream, baseline, connection.address, fails=task.fails)
+        loss.raise_or_warn({task.stream: found}, {task.stream: baseline}, connection.address, fails=task.fails)
 
 
 def _attempt(

@@ -5,20 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.ranges.plan import BatchStart, Facts
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Cut, Range, StreamState
-from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
-
-
-def server_with(entries: object) -> StreamServer:
-    """Return a server that uses this object for entries and for streams as keys."""
-    return cast(StreamServer, SimpleNamespace(entries=entries, streams=entries))
 
 
 def at(ms: int) -> StreamId:
@@ -108,12 +102,13 @@ class Stream:
 
 
 @dataclass
-class Memory:
+class Memory(Entries):
     """A server with these streams. `asked` collects the kinds of requests that it answers."""
 
     streams: dict[str, Stream]
     entry_bytes: float = 10.0
     asked: list[str] = field(default_factory=list)
+    counts_cheaply: bool = False
 
     @classmethod
     def of(cls, text: str) -> Memory:
@@ -127,11 +122,11 @@ class Memory:
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         """Return the number of entries in each range; this and the following methods are those of `Entries`."""
-        self.asked.append("counts")
+        self.asked += ["counts"] if asked else []
         return [len(self.between(*span)) for span in asked]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        self.asked.append("nths")
+        self.asked += ["nths"] if asked else []
         found = [(self.between(stream, after, upto), count, upto) for stream, after, count, upto in asked]
         return [(at(ids[count - 1]), count) if len(ids) >= count else (upto, len(ids)) for ids, count, upto in found]
 
@@ -146,9 +141,9 @@ class Memory:
         cuts: list[Cut] = [(at(ids[end - 1]), end - before) for before, end in zip([0, *ends[:-1]], ends, strict=True)]
         return [*cuts[:-1], (whole.upto, cuts[-1][1])] if cuts else [(whole.upto, 0)]
 
-    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
-        self.asked.append(f"bytes of {stream}")
-        return self.entry_bytes if self.between(stream, after, at(10**9)) else 0.0
+    def average_bytes(self, asked: Sequence[tuple[str, StreamId]]) -> list[float]:
+        self.asked += [f"bytes of {stream}" for stream, _ in asked]
+        return [self.entry_bytes if self.between(stream, after, at(10**9)) else 0.0 for stream, after in asked]
 
     @property
     def begin(self) -> Offsets:

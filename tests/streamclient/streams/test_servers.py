@@ -64,11 +64,11 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
     assert client.info("stats")["total_net_output_bytes"] - before < 20_000
     # The engine has no command for the size of entries: a few of them are read, or many if they are small.
-    assert server.streams.average_entry_bytes("s", ZERO) == pytest.approx(100_001, rel=0.01)
+    assert server.entries.average_bytes([("s", ZERO)])[0] == pytest.approx(100_001, rel=0.01)
     moved = client.info("stats")["total_net_output_bytes"] - before
     assert moved < (1_200_000 if isinstance(server.entries, EngineEntries) else 20_000)
     add(client, "small", 200, size=10)
-    assert server.streams.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
+    assert server.entries.average_bytes([("small", ZERO)])[0] == pytest.approx(40, abs=10)
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
@@ -96,7 +96,7 @@ def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, co
         seen = server.states.of(["s"], None)
         assert server.states.of(["s"], None) == seen
         assert server.entries.nths([("s", ZERO, 3, LAST)]) == [(StreamId(3, 0), 3)]
-        assert server.streams.average_entry_bytes("s", ZERO) > 100_000
+        assert server.entries.average_bytes([("s", ZERO)])[0] > 100_000
     finally:
         client.execute_command("ACL", "SETUSER", "default", "+@all")
 

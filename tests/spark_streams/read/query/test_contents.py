@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
-from tests.spark_streams.read.memory import server_with
 
 
 def at(ms: int) -> StreamId:
@@ -73,11 +72,12 @@ class Stream:
         return StreamState(at(self.last), len(self.entries), first, None, added, deleted)
 
 
-class Asked:
+class Asked(Entries):
     """The server's replies to `expect`, for one stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, *, cheap: bool = False) -> None:
         self.stream = stream
+        self.counts_cheaply = cheap
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         return [len(self.stream.between(after.ms, upto.ms)) for _, after, upto in asked]
@@ -96,9 +96,8 @@ class Reader:
         self.stream, self.page, self.at = stream, page, after
         state = stream.state
         assert state is not None
-        asked = server_with(Asked(stream))
         part = Range("s", at(after), at(upto), 0)
-        (self.part,) = run(asked, expect([part], {"s": state}, counts_cheaply=cheap))
+        (self.part,) = expect([part], {"s": state}, Asked(stream, cheap=cheap))
         self.known = Known.of(state)
         self.planned = stream.between(after, upto)
         self.found: list[tuple[int, int]] = []
@@ -366,7 +365,7 @@ def test_counters_set_with_xsetid_before_planning_are_no_loss() -> None:
 
 def _deduced_from(state: StreamState, after: int, upto: int) -> Range:
     part = Range("s", at(after), at(upto), 0)
-    return run(server_with(Asked(Stream(TEN))), expect([part], {"s": state}, counts_cheaply=False))[0]
+    return expect([part], {"s": state}, Asked(Stream(TEN)))[0]
 
 
 EVENTS = st.lists(

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
+from streamclient.streams.counting import Entries
 from streamclient.streams.model import Range
-from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
-from tests.spark_streams.read.memory import server_with
 
 unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)
@@ -80,12 +79,13 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
         ids = between(name, after, upto)
         return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
 
-    class Server:
+    class Server(Entries):
+        def __init__(self) -> None: ...
+
         def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
             return [nth(*request) for request in asked]
 
-    limited = planning.limited(limit, starts, ends, guesses, data.draw(st.integers(0, 5)))
-    reached, counts = run(server_with(Server()), limited)
+    reached, counts = planning.limited(limit, starts, ends, guesses, Server(), data.draw(st.integers(0, 5)))
     taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
     there = sum(len(between(name, starts[name], ends[name])) for name in entries)
     assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from spark_streams.read.ranges import owned_group
 from streamclient.connection import Connection
 from streamclient.streams import delivery, group_reads, sampling
-from streamclient.streams.group_reads import GroupReads
 from streamclient.streams.stream_server import plain_server
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
 _BATCH, _PAGE = 100, 20
-Pages = Iterator[None]
-on_redis = pytest.mark.parametrize("instance", ["redis"], indirect=True)  # the engine delivers without pages
 
 
-@pytest.fixture(params=[10, 10_000], ids=["in the background", "at once"], autouse=True)
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver batches of a hundred entries in pages, and acknowledge them by deleting their consumers."""
-    monkeypatch.setattr(owned_group, "_MANY", request.param)
     monkeypatch.setattr(group_reads, "PAGE", _PAGE)
     monkeypatch.setattr(sampling, "_MANY", 100)
     monkeypatch.setattr(delivery, "_MANY_PENDING", 10)
@@ -36,27 +30,10 @@ def query_of(site: Site, **options: Any) -> Query:
     return site.query(**{name: value for name, value in options.items() if value is not None})
 
 
-def delivered(query: Query) -> None:
-    """Wait until the batch is delivered."""
-    query.reader._source._group._background.wait()
-
-
 def pending(site: Site) -> dict[str, int]:
     """Return the number of pending entries of each consumer that has any."""
     found = site.client.xinfo_consumers("s", "g")
     return {consumer["name"].decode(): consumer["pending"] for consumer in found if consumer["pending"]}
-
-
-def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
-    """Call `act` with the page number, from 1, after each page of a delivery."""
-    pages = GroupReads.pages
-
-    def acting(*words: Any) -> Pages:
-        for number, page in enumerate(pages(*words), 1):
-            act(number)
-            yield page
-
-    monkeypatch.setattr(GroupReads, "pages", acting)
 
 
 def finished(site: Site, end: int) -> None:
@@ -81,7 +58,6 @@ def test_a_batch_that_is_not_read_is_delivered_and_acknowledged(site: Site, star
         assert query.plan()
         for _ in range(reads):
             query.reader.partitions(*map(json.loads, query.log[-2:]))
-        delivered(query)
         group = site.group()
         assert (group["pending"], group["last-delivered-id"]) == (_BATCH, f"{begin + batch * _BATCH}-1".encode())
         assert len(pending(site)) == parts
@@ -100,7 +76,6 @@ def test_a_batch_is_delivered_once_if_it_is_read_twice(site: Site) -> None:
         assert query.plan()
         rows = numbers(query.run())
         assert numbers(query.run()) == rows
-        delivered(query)
         assert site.group()["last-delivered-id"] == f"{batch * _BATCH}-1".encode()
         assert sum(pending(site).values()) == _BATCH
 
@@ -133,7 +108,6 @@ def test_a_user_without_a_permission_reads_each_row_once(site: Site, lacks: str)
     try:
         query.restart(url=site.url.replace("redis://", "redis://limited:pw@"))
         rows = numbers(query.trigger() or []) + numbers(query.trigger() or [])
-        delivered(query)
         query.reader.stop()
         running = site.client.xpending_range("s", "g", f"{_BATCH + 1}-0", f"{2 * _BATCH}-1", 2 * _BATCH)
         assert len(running) == _BATCH
@@ -161,7 +135,6 @@ def test_a_killed_driver_loses_and_repeats_nothing(
     if not is_finished:
         assert query.plan()
         query.reader.partitions(*map(json.loads, query.log[-2:]))
-    delivered(query)
     query.restart(maxEntriesPerTrigger=limit, minPartitions=parts)
     with caplog.at_level(logging.WARNING):
         if not is_finished:
@@ -173,20 +146,13 @@ def test_a_killed_driver_loses_and_repeats_nothing(
     finished(site, 5 * _BATCH)
 
 
-@on_redis
-def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(site: Site) -> None:
     """Entries that another program reads from the group are still in the query's batches, which keep their limit."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
-
-    def read(number: int) -> None:
-        if number == 2:
-            site.client.xreadgroup("g", "python", {"s": ">"}, count=7)
-
-    between_pages(monkeypatch, read)
-    assert numbers(query.drain()) == list(range(4 * _BATCH))
+    rows = numbers(query.trigger() or [])
+    site.client.xreadgroup("g", "python", {"s": ">"}, count=7)
+    assert rows + numbers(query.drain()) == list(range(4 * _BATCH))
     assert [len(batch) for batch in query.batches] == [_BATCH] * 4
     assert set(pending(site)) == {"python"}
     site.client.xgroup_delconsumer("s", "g", "python")
@@ -200,7 +166,6 @@ def test_available_now_delivers_only_what_it_reads(site: Site, more: int) -> Non
     query.reader.prepareForTriggerAvailableNow()
     site.add("s", 3 * _BATCH, first=2 * _BATCH + more)
     assert numbers(query.drain()) == list(range(2 * _BATCH + more))
-    delivered(query)
     group = site.group()
     assert (group["pending"], group["last-delivered-id"]) == (0, f"{2 * _BATCH + more}-1".encode())
 

@@ -15,8 +15,7 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.parts import tasks_between
 from spark_streams.read.ranges.plan import BatchPlan, plan
 from streamclient.streams.model import Range
-from streamclient.streams.rounds import run
-from tests.spark_streams.read.memory import Memory, Stream, at, server_with
+from tests.spark_streams.read.memory import Memory, Stream, at
 
 _LIMITS = {each.name for each in fields(LimitOptions)}
 
@@ -40,8 +39,9 @@ def case(why: str, streams: str, batch: str, **parameters: Any) -> Case:
 def planned(memory: Memory, begin: Offsets, **parameters: Any) -> BatchPlan:
     """Return the plan for these streams; `parameters` are limits and facts."""
     limits = LimitOptions(**{name: value for name, value in parameters.items() if name in _LIMITS})
+    memory.counts_cheaply = parameters.pop("counts_cheaply", False)
     facts = memory.facts(**{name: value for name, value in parameters.items() if name not in _LIMITS})
-    return run(server_with(memory), plan(begin, facts, limits))
+    return plan(begin, facts, limits, memory)
 
 
 def text(begin: Offsets, found: BatchPlan) -> str:
