@@ -14,7 +14,7 @@ from spark_streams.read.query.selection import streams_of
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.pool import borrow
-from streamclient.streams.entries import xrange
+from streamclient.streams.pages import pages
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO
 
@@ -28,21 +28,13 @@ def schema(options: ReadOptions, address: Address) -> StructType:
     with borrow(address) as connection:
         streams = streams_of(options, open_server(connection))
         for stream in streams:
-            left = options.samples or 0
-            for page in xrange.pages(connection, stream, ZERO, LAST, min(left, options.page_size)):
-                entries += _entries(page, left)
-                left -= page.count
-                if left <= 0:
-                    break
-            connection.close()  # the next page may already have been requested, but is not needed
+            for page in pages(connection, stream, ZERO, LAST, options.page_size, limit=options.samples or 0):
+                entries += _entries(page)
     if not entries:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
     return inference.schema(entries, options.row_field, options.null_value)
 
 
-def _entries(page: Page, most: int) -> list[Entry]:
+def _entries(page: Page) -> list[Entry]:
     offsets, names, texts = (part.to_pylist() for part in page.fields())
-    return [
-        dict(zip(names[first:last], texts[first:last], strict=True))
-        for first, last in itertools.pairwise(offsets[: most + 1])
-    ]
+    return [dict(zip(names[first:last], texts[first:last], strict=True)) for first, last in itertools.pairwise(offsets)]

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
-from streamclient.streams import sampling, scripts
-from streamclient.streams.entries import xrange
+from streamclient.streams import pages, sampling, scripts
 from streamclient.streams.model import Counted, Cut, Range, StreamState, checked
 from streamclient.streams.scripts import Ids
 from streamclient.streams.stream_states import States
@@ -88,7 +87,7 @@ class Entries:
             page = ids_by_script(self._connection, stream, after, LAST, sample, sample + 1, 1)
         if page is not None:
             return page.size / page.count if page.count else 0.0
-        return xrange.average_entry_bytes(self._connection, stream, after, sample)
+        return pages.average_entry_bytes(self._connection, stream, after, sample)
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         """Return the cuts of ranges, each given with its number of parts, into parts of equal size.
@@ -112,7 +111,7 @@ class Entries:
         number of entries.
         """
         found = self._short_marks(requested)
-        begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
+        begun: dict[int, tuple[list[StreamId], pages.Counting]] = {}
         for at, (stream, after, upto, grid, most) in enumerate(requested):
             if found[at] is None:
                 marks, total, left_from = self._scripted_marks(stream, after, upto, grid, most)
@@ -120,7 +119,7 @@ class Entries:
                     found[at] = marks, total
                 else:
                     begun[at] = marks, (stream, left_from, upto, grid, total, most)
-        rest = xrange.marks(self._connection, [counting for _, counting in begun.values()])
+        rest = pages.marks(self._connection, [counting for _, counting in begun.values()])
         for (at, (marks, _)), (more, total) in zip(begun.items(), rest, strict=True):
             found[at] = [*marks, *more], total
         return [result for result in found if result is not None]
@@ -146,13 +145,13 @@ class Entries:
                 found[at] = [*ids.marks], ids.count
         small = [at for at, request in enumerate(requested) if request[4] <= _SHORT and request[0] not in known.large]
         heads = [at for at in small if requested[at][4] == 1]
-        commands = [xrange.command(*requested[at][:3], 1) for at in heads]
+        commands = [pages.command(*requested[at][:3], 1) for at in heads]
         for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
             rows = checked(self._connection, requested[at][0], reply, "XRANGE")
             found[at] = [StreamId.parse(rows[0][0])] if rows else [], len(rows)
         small = [at for at in small if found[at] is None]
         ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (requested[at] for at in small)]
-        for at, entry_ids in zip(small, xrange.short_ids(self._connection, ranges), strict=True):
+        for at, entry_ids in zip(small, pages.short_ids(self._connection, ranges), strict=True):
             grid = requested[at][3]
             found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
         return found

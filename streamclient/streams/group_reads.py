@@ -13,8 +13,8 @@ from typing import TypeAlias
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
+from streamclient.streams import pages
 from streamclient.streams.counting import Entries
-from streamclient.streams.entries import xrange
 from streamclient.streams.model import Range
 from streamclient.streams.stream_states import States
 from streamclient.wire_errors import ResponseError
@@ -152,10 +152,10 @@ class GroupReads:
                 page.append(("XREADGROUP", "GROUP", self._group, name, "COUNT", count, "STREAMS", stream, ">"))
                 entries += count
                 if entries >= PAGE:
-                    yield [*page, xrange.empty_read(stream)] if skips else page
+                    yield [*page, pages.empty_read(stream)] if skips else page
                     page, entries = [], 0
             if page and skips:
-                page.append(xrange.empty_read(stream))
+                page.append(pages.empty_read(stream))
         if page:
             yield page
 

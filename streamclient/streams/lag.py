@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.streams import scripts
-from streamclient.streams.entries.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.streams.model import StreamState
+from streamclient.streams.pages import FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 

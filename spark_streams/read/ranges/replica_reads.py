@@ -22,9 +22,8 @@ from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.replicas import Mark
-from streamclient.streams.entries import small_ranges
-from streamclient.streams.entries.small_ranges import Pages
 from streamclient.streams.model import Range
+from streamclient.streams.pages import Pages, pages_of
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -66,9 +65,9 @@ def pages(
     preference: Preference,
     fields: Sequence[bytes] | None = None,
 ) -> Pages:
-    """Yield pages like `small_ranges.pages`, from replicas that have the entries, otherwise from the primary."""
+    """Yield pages like `pages_of`, from replicas that have the entries, otherwise from the primary."""
     if preference.kind == "primary" or not ranges or (preference.kind == "az" and not preference.own_zone):
-        yield from small_ranges.pages(connection, ranges, most, fields)
+        yield from pages_of(connection, ranges, most, fields)
         return
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
@@ -85,7 +84,7 @@ def pages(
                 break
         else:
             left += of_node
-    for page, parts in small_ranges.pages(connection, left, most, fields):
+    for page, parts in pages_of(connection, left, most, fields):
         yield page, [(planned.get(part, part), count) for part, count in parts]
 
 
@@ -110,7 +109,7 @@ def _from(
             if not replicas.has_reached(replica, mark):
                 return None
             begun = True
-            for page, parts in small_ranges.pages(replica, ranges, most, fields):
+            for page, parts in pages_of(replica, ranges, most, fields):
                 at = 0
                 for part, count in parts:
                     at += count

@@ -18,10 +18,10 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import RefusedForNowError
 from streamclient.routing import UNREACHABLE
 from streamclient.streams.entries import xreadgroup
-from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
 from streamclient.streams.groups import may_be_removed
 from streamclient.streams.model import StreamState
+from streamclient.streams.pages import PageSize
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 

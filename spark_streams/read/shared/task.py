@@ -33,10 +33,10 @@ from streamclient.pool import borrow
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
 from streamclient.streams.entries import xreadgroup
-from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer
 from streamclient.streams.groups import removed
 from streamclient.streams.model import StreamState
+from streamclient.streams.pages import PageSize
 from streamclient.streams.stream_server import open_server
 from streamclient.wire_errors import ResponseError
 

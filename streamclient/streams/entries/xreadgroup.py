@@ -20,8 +20,7 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
-from streamclient.streams.entries.page_size import PageSize
-from streamclient.streams.entries.small_ranges import joined
+from streamclient.streams.pages import PageSize, joined
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 

@@ -11,8 +11,8 @@ from spark_streams.errors import StreamError
 from streamclient.connection import Connection
 from streamclient.streams import delivery as redis_delivery
 from streamclient.streams.engine import EngineEntries
-from streamclient.streams.entries import xrange
 from streamclient.streams.model import Range, StreamState
+from streamclient.streams.pages import pages
 from streamclient.streams.stream_server import extended_server, open_server, plain_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
@@ -22,7 +22,7 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
     """Requests for pages or states of a key that is not a stream raise an error."""
     client.set("text", "x")
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
-        list(xrange.pages(connection, "text", ZERO, LAST, 8))
+        list(pages(connection, "text", ZERO, LAST, 8))
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         plain_server(connection).states.of(["text"], None)
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from streamclient.connection import Connection
-from streamclient.streams.entries import xrange
+from streamclient.streams.pages import pages
 from streamwire.stream_id import ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 
@@ -21,35 +21,10 @@ def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connectio
             client.xdel("s", "99-0")
         found = [
             int(entry_id.partition(b"-")[0])
-            for page in xrange.pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
+            for page in pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
             for entry_id in page.ids().to_pylist()
         ]
         assert found == list(range(after + 1, min(upto, 50) + 1))
-
-
-@pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
-def test_a_value_that_looks_like_an_entry_does_no_harm(
-    client: redis.Redis, connection: Connection, value: bytes
-) -> None:
-    """Values that look like entries cause no lost and no repeated rows, although the next page is requested before the
-    current page is decoded.
-    """
-    for ms in range(1, 200):
-        client.xadd("s", {"n": value}, id=f"{ms}-0")
-    pages = list(xrange.pages(connection, "s", ZERO, StreamId(150, 0), 7))
-    found = [int(entry_id.partition(b"-")[0]) for page in pages for entry_id in page.ids().to_pylist()]
-    assert found == list(range(1, 151))
-    assert connection.command("PING") == b"PONG"
-
-
-def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
-    """A page of large values has few entries, even if more are allowed."""
-    add(client, "s", 70, size=600_000)
-    add(client, "s", 500, first=71)
-    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
-    assert sum(counts) == 570
-    assert counts[1:6] == [1, 1, 1, 1, 1]
-    assert (counts[0] <= 10, max(counts) > 50) == (True, True)
 
 
 def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connection) -> None:
@@ -57,6 +32,6 @@ def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connec
     fields = {f"a_name_of_a_sensor_{number}": number for number in range(1000)}
     for ms in range(1, 601):
         client.xadd("s", fields, id=f"{ms}-0")  # type: ignore[arg-type]
-    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(600, 0), 10_000)]
+    counts = [page.count for page in pages(connection, "s", ZERO, StreamId(600, 0), 10_000)]
     assert sum(counts) == 600
     assert 150 < max(counts) <= 256

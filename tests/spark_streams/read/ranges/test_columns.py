@@ -23,8 +23,9 @@ from streamclient.codec import reference
 from streamclient.codec.batch_page import BatchPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.entries import column_reader, page_size, small_ranges, xrange
+from streamclient.streams import pages as page_module
 from streamclient.streams.model import Range
+from streamclient.streams.pages import columns
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests import servers
 from tests.spark_streams.driver import add_entries as add
@@ -147,12 +148,12 @@ def test_columns_are_read_as_entries_are(
     last = StreamId(len(entries) // 4, len(entries))
     low, high = (min(StreamId(bound, 0), last) for bound in bounds)
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
-    with mock.patch.object(page_size, "TARGET_BYTES", room):
+    with mock.patch.object(page_module, "TARGET_BYTES", room):
         found = rows(tiny.url, parts, fields, read_options, page)
     with mock.patch.object(Capabilities, "has", return_value=False):
         assert rows(tiny.url, parts, fields, read_options, page) == found
         slow = reference.parse
-        with mock.patch.object(xrange, "decode_page", slow), mock.patch.object(small_ranges, "decode_page", slow):
+        with mock.patch.object(page_module, "decode_page", slow):
             assert rows(tiny.url, parts, fields, read_options, page) == found
 
 
@@ -174,14 +175,14 @@ def reader(tiny: servers.Running) -> Iterator[Connection]:
 
 def cold(connection: Connection) -> int:
     """Return the number of entries of the stream that are sent as columns."""
-    pages = column_reader.pages(connection, "s", ZERO, LAST, 1000)
+    pages = columns(connection, "s", ZERO, LAST, 1000)
     batches = [batch for page in pages if isinstance(page, BatchPage) for batch in page._batches]
     return sum(batch.count for batch in batches if isinstance(batch.ids, tuple))
 
 
 def test_cold_entries_come_as_columns(reader: Connection) -> None:
     """Cold entries are read as columns, page by page; pages after the first omit fields that are not needed."""
-    pages = list(column_reader.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
+    pages = list(columns(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
     assert numbers(iter(pages)) == [*range(1, 91)]
     assert [page.column(b"n").null_count for page in pages] == [0, 30, 30]
     assert [page.fields()[1].to_pylist() == [b"n"] * 30 for page in pages] == [True] * 3
@@ -191,7 +192,7 @@ def test_reading_continues_after_a_broken_connection(reader: Connection, tiny: s
     """If the connection breaks after any page, reading continues at the same position."""
     with redis.Redis(port=tiny.port) as client:
         found = []
-        for page in column_reader.pages(reader, "s", ZERO, LAST, 20):
+        for page in columns(reader, "s", ZERO, LAST, 20):
             found += numbers(iter([page]))
             client.client_kill_filter(_type="normal", skipme=True)
     assert found == [*range(1, 101)]
@@ -207,11 +208,11 @@ def test_a_user_without_permission_reads_with_xrange(reader: Connection, tiny: s
         connection = Connection(Address(tiny.url.replace("://", "://job:x@")))
         try:
             found = []
-            for page in column_reader.pages(connection, "s", ZERO, LAST, 20):
+            for page in columns(connection, "s", ZERO, LAST, 20):
                 found += numbers(iter([page]))
                 client.execute_command("ACL", "SETUSER", "job", rule)
             assert found == [*range(1, 101)]
-            assert numbers(column_reader.pages(connection, "s", ZERO, LAST, 20)) == found
+            assert numbers(columns(connection, "s", ZERO, LAST, 20)) == found
         finally:
             connection.close()
             client.execute_command("ACL", "DELUSER", "job")
@@ -222,13 +223,13 @@ def test_a_server_without_columns_is_read_with_xrange(client: redis.Redis, conne
     add(client, "s", 50)
     client.set("text", "x")
     for most in (1, 7, 1000):
-        found = column_reader.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
+        found = columns(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
         assert numbers(found) == [*range(11, 41)]
     with mock.patch.object(Capabilities, "has", return_value=True):
-        assert numbers(column_reader.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
-        assert numbers(column_reader.pages(connection, "none", ZERO, LAST, 9)) == []
+        assert numbers(columns(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
+        assert numbers(columns(connection, "none", ZERO, LAST, 9)) == []
         with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
-            list(column_reader.pages(connection, "text", ZERO, LAST, 9))
+            list(columns(connection, "text", ZERO, LAST, 9))
     assert connection.command("PING") == b"PONG"
 
 
@@ -236,7 +237,7 @@ def test_pages_of_large_values_have_few_entries(client: redis.Redis, connection:
     """Pages of large values have few entries, however many are allowed."""
     add(client, "s", 12, size=3_000_000)
     add(client, "s", 500, first=13)
-    counts = [page.count for page in column_reader.pages(connection, "s", ZERO, LAST, 10_000)]
+    counts = [page.count for page in columns(connection, "s", ZERO, LAST, 10_000)]
     assert sum(counts) == 512
     assert max(counts[:5]) <= 8
 
@@ -248,7 +249,7 @@ def test_a_value_that_looks_like_an_entry_loses_no_rows(
     """Values that look like entries cause no lost and no repeated rows."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
-    assert numbers(column_reader.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
+    assert numbers(columns(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
     assert connection.command("PING") == b"PONG"
 
 

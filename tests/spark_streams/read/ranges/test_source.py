@@ -12,8 +12,7 @@ from spark_streams.errors import StreamError
 from spark_streams.read.query.selection import check_exist
 from streamclient.config.address import Address
 from streamclient.link import Command, Link
-from streamclient.streams import group_reads, sampling
-from streamclient.streams.entries import xrange
+from streamclient.streams import group_reads, pages, sampling
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -66,14 +65,14 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
 def test_a_batch_is_split_evenly_with_few_counts(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Partitions of a batch have equal sizes, and the count that finds the end of the batch is reused if possible."""
     counted: list[int] = []
-    marks = xrange.marks
+    marks = pages.marks
 
     def noted(*words: Any) -> Any:
         found = marks(*words)
         counted.extend(total for _, total in found)
         return found
 
-    monkeypatch.setattr(xrange, "marks", noted)
+    monkeypatch.setattr(pages, "marks", noted)
     monkeypatch.setattr(sampling, "_MANY", 100)
     site.add("s", 20_000)
     query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=most)

@@ -1,0 +1,463 @@
+"""Reading entries of ranges as pages: of one range, of many small ranges together, or only to count them.
+
+`pages` reads one range. It sends XRANGE, or PS.COLUMNS if the caller accepts columns and the server has them and is no
+cluster. The rows are the same either way, on every attempt and in any state of a group. The next page is requested
+before a page is decoded, so that the server works in parallel; the likely last ID of a reply is found without decoding.
+
+A request, a reply and a record batch for each of a thousand streams cost far more than their entries. So `pages_of`
+requests small ranges together, about a megabyte in total, and decodes their replies together. In all other cases (an
+error, a large range, or more entries than expected) `pages` reads the range.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from streamclient.capabilities import is_refused
+from streamclient.codec import blocks
+from streamclient.codec.blocks import Block, Frames
+from streamclient.codec.decode import decode_page
+from streamclient.codec.reply import Page, ReplyError, array_header
+from streamclient.config.address import Endpoint
+from streamclient.connection import Command, Connection
+from streamclient.errors import PystreamsError, error
+from streamclient.refusals import refused
+from streamclient.streams.model import Range
+from streamwire.stream_id import LAST, StreamId
+
+FIRST_PAGE = 8  # number of entries in the first page; few, because an entry may have many megabytes
+TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
+_GROWTH = 100  # maximum ratio of a page's number of entries to the previous page's
+_WIDE = 100  # minimum number of fields of a wide entry
+# Each page has a cost per column, so pages of wide entries may be larger than other pages.
+_ENOUGH = 256  # number of wide entries that a page should have
+_MOST_BYTES = 8 << 20  # maximum size of a page of wide entries
+_COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
+_SAMPLE_BYTES = 1 << 18  # bytes after which sampling stops
+_SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sample's
+_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
+_HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
+_HEAD = b"*2\r\n$"  # start of an entry in a reply
+_MOST_RANGES = 256  # maximum number of ranges in one request
+_UNKNOWN = 100  # assumed number of entries of a range without an estimate
+_LINE = b"\r\n"
+_SPARE = bytes(16)  # the codec may read this far beyond the last entry
+
+#: A request to `marks`: (stream, after, upto, grid, counted, most).
+#:
+#: `counted`: number of entries already counted up to `after`. The result and the limit `most` include them.
+Counting = tuple[str, StreamId, StreamId, int, int, int]
+
+#: Pages, each with the ranges of its entries, in order, and the number of entries of each range.
+Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
+
+
+class PageSize:
+    """Number of entries for a page of about a megabyte, estimated from the previous page; at most `most`.
+
+    Pages of entries with many fields may have up to eight megabytes, since few such entries fit into a megabyte.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.now = min(most, FIRST_PAGE)
+        self._is_known = False
+        #: Approximate size of a page in bytes.
+        self.bytes = TARGET_BYTES
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the size of at least one page was recorded."""
+        return self._is_known
+
+    def update(self, entries: int, size: int, fields: int = 0) -> None:
+        """Record a page of `entries` entries in `size` bytes, whose first entry has `fields` fields."""
+        self._is_known = True
+        wanted = _ENOUGH * size // max(1, entries) if fields >= _WIDE else 0
+        self.bytes = min(_MOST_BYTES, max(TARGET_BYTES, wanted))
+        fitting = self.bytes * entries // max(1, size)
+        self.now = max(1, min(self._most, fitting, self.now * _GROWTH))
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """A reply with entries: its pages, its likely last ID (None: unknown), and whether more entries may follow."""
+
+    pages: Iterator[Page]
+    guess: StreamId | None
+    more: bool
+
+
+class _Rows:
+    """Requests by XRANGE. A reply with fewer entries than requested is the last one."""
+
+    name = "XRANGE"
+
+    def __init__(self, stream: str, upto: StreamId, size: PageSize, limit: int | None) -> None:
+        self._stream = stream
+        self._upto = upto
+        self._size = size
+        self._left = limit
+        self._requested = 0
+
+    def command(self, after: StreamId) -> Command:
+        """Return the command that reads a page of entries after `after`."""
+        self._requested = self._size.now if self._left is None else min(self._size.now, self._left)
+        return command(self._stream, after, self._upto, self._requested)
+
+    def read(self, buffer: bytearray, stop: int) -> _Reply | None:
+        """Return the parts of a reply; None if it has no entries. Raises `ReplyError`."""
+        count, start = array_header(buffer)
+        if count < 1:
+            return None
+        self._size.update(count, stop, _fields_at(buffer, start))
+        more = count >= self._requested
+        if self._left is not None:
+            self._left -= count
+            more = more and self._left > 0
+        return _Reply(_decoded(buffer, start, stop, count), _last_id(buffer, stop), more)
+
+
+def _decoded(buffer: bytearray, start: int, stop: int, count: int) -> Iterator[Page]:
+    yield decode_page(buffer, start, stop, count)
+
+
+class _Columns:
+    """Requests by PS.COLUMNS. A reply ends after about a megabyte (up to eight for entries with many fields)."""
+
+    name = "PS.COLUMNS"
+
+    def __init__(self, stream: str, upto: StreamId, most: int, size: PageSize, fields: Sequence[bytes] | None) -> None:
+        self._stream = stream
+        self._upto = upto
+        self._most = most
+        self._size = size
+        self._fields: Command = () if fields is None else ("FIELDS", len(fields), *fields)
+
+    def command(self, after: StreamId) -> Command:
+        """Return the command that reads a page of entries after `after`."""
+        # Page sizes of later commands depend on the size of complete entries, so the first page has all fields.
+        named = self._fields if self._size.is_known else ()
+        span = (f"({after}", str(self._upto), "COUNT", self._most, "BYTES", self._size.bytes)
+        return (self.name, self._stream, *span, *named)
+
+    def read(self, buffer: bytearray, stop: int) -> _Reply | None:
+        """Return the parts of a reply; None if it has no entries. Raises `ReplyError`."""
+        del stop
+        found = blocks.blocks(buffer)
+        if not found:
+            return None
+        self._learn(buffer, found)
+        last = found[-1]
+        if isinstance(last, Frames):
+            guess = _last_id(buffer, last.span[1])
+        else:
+            guess = StreamId.parse(blocks.last_id(buffer, last))
+        return _Reply(blocks.pages(buffer, found), guess, more=True)
+
+    def _learn(self, buffer: bytearray, found: Sequence[Block]) -> None:
+        """Record the size of entries, if all of their fields were sent."""
+        whole = [block for block in found if isinstance(block, Frames) or block.is_whole]
+        if len(whole) == len(found):
+            first = whole[0]
+            fields = _fields_at(buffer, first.span[0]) if isinstance(first, Frames) else len(first.names)
+            self._size.update(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
+
+
+def pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    *,
+    size: PageSize | None = None,
+    limit: int | None = None,
+) -> Iterator[Page]:
+    """Yield the entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
+
+    `size`: the page size learned from earlier pages. `limit`: maximum number of entries. Raises NOT_A_STREAM and
+    SERVER_REFUSED.
+    """
+    return _pages(connection, stream, after, _Rows(stream, upto, size or PageSize(most), limit), upto)
+
+
+def columns(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    fields: Sequence[bytes] | None = None,
+    size: PageSize | None = None,
+) -> Iterator[Page]:
+    """Yield pages like `pages`, by PS.COLUMNS if the server has it and is no cluster.
+
+    Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
+    """
+    size = size or PageSize(most)
+    if connection.topology.is_cluster or not connection.capabilities.has(_Columns.name):
+        return pages(connection, stream, after, upto, most, size=size)
+    return _pages(connection, stream, after, _Columns(stream, upto, most, size, fields), upto, size)
+
+
+def _pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    source: _Rows | _Columns,
+    upto: StreamId,
+    size: PageSize | None = None,
+) -> Iterator[Page]:
+    """Yield the pages of a source, from XRANGE with page sizes `size` if the server refuses another command."""
+
+    def ask(behind: StreamId) -> bytes:
+        return connection.request([source.command(behind)])
+
+    token = ask(after)
+    while True:
+        buffer, stop = connection.receive(token)
+        try:
+            reply = source.read(buffer, stop)
+        except ReplyError as refusal:
+            if size is None or isinstance(source, _Rows) or not is_refused(str(refusal)):
+                raise _failure(connection, stream, source.name, refusal) from None
+            connection.capabilities.mark_missing(source.name)
+            source = _Rows(stream, upto, size, None)
+            token = ask(after)
+            continue
+        if reply is None:
+            return
+        guess = reply.guess if reply.more and reply.guess is not None and reply.guess < upto else None
+        ahead = None if guess is None else ask(guess)
+        for page in reply.pages:
+            after = StreamId.parse(page.last_id())
+            yield page
+        # Only decoding shows the last ID: a value may look like the head of an entry.
+        if ahead is not None and guess != after:
+            connection.receive(ahead)
+            ahead = None
+        if not reply.more or after >= upto:
+            return
+        token = ahead or ask(after)
+
+
+def _fields_at(buffer: bytearray, start: int) -> int:
+    """Return the likely number of fields of the entry at `start`; 0 if it is not a plain entry."""
+    head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
+    width = head[3][1:] if len(head) == 5 else b""
+    return int(width) // 2 if width.isdigit() else 0
+
+
+def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
+    """Return the last entry's likely ID.
+
+    Decoding has to confirm it, since a value may look like the head of an entry.
+    """
+    at = buffer.rfind(_HEAD, 0, stop)
+    if at < 0:
+        return None
+    begin = buffer.find(b"\n", at + len(_HEAD), stop) + 1
+    end = buffer.find(b"\r", begin, stop)
+    try:
+        return StreamId.parse(bytes(buffer[begin:end]))
+    except ValueError:
+        return None
+
+
+def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
+    """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Stops
+    at `most` entries.
+    """
+    results: list[tuple[list[StreamId], int]] = []
+    for stream, after, upto, grid, counted, most in requested:
+        found: list[StreamId] = []
+        total = counted
+        for page in pages(connection, stream, after, upto, _COUNT_PAGE, limit=most - counted):
+            first = (grid - 1 - total) % grid
+            found.extend(StreamId.parse(entry_id) for entry_id in page.id_texts(slice(first, None, grid)))
+            total += page.count
+        results.append((found, total))
+    return results
+
+
+def short_ids(
+    connection: Connection, requested: Sequence[tuple[str, StreamId, int, StreamId]]
+) -> Iterator[list[bytes]]:
+    """Yield, for each (stream, after, count, upto), the IDs of the first entries in (after, upto], at most `count`.
+
+    Many ranges are read at a time.
+    """
+    at = 0
+    while at < len(requested):
+        some, entries = [requested[at]], requested[at][2]
+        for request in requested[at + 1 : at + _SHORT_RANGES]:
+            entries += request[2]
+            if entries > _SHORT_ENTRIES:
+                break
+            some.append(request)
+        tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
+        for (stream, *_), token in zip(some, tokens, strict=True):
+            page = _page(connection, stream, *connection.receive(token))
+            yield [] if page is None else page.id_texts()
+        at += len(some)
+
+
+def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
+    """Return the average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
+
+    At most `sample` entries are read: first one, then increasing numbers, until they have 256 KiB in total.
+    """
+    found = size = 0
+    requested = 1
+    while found < sample and size < _SAMPLE_BYTES:
+        buffer, stop = connection.receive(
+            connection.request([command(stream, after, LAST, min(requested, sample - found))])
+        )
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            break
+        found, size, after = found + page.count, size + stop, StreamId.parse(page.last_id())
+        if page.count < requested:
+            break
+        requested *= _SAMPLE_GROWTH
+    return size / found if found else 0.0
+
+
+def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+    """Return the command that reads at most `count` entries in (after, upto]."""
+    return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
+
+
+def _failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
+    """Return the error for a refused command that reads entries: NOT_A_STREAM, or the error of `refused`."""
+    if str(refusal).startswith("WRONGTYPE"):
+        return error("NOT_A_STREAM", stream=stream, address=connection.address)
+    return refused(connection.address, command, refusal, stream)
+
+
+def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+    try:
+        count, start = array_header(buffer)
+    except ReplyError as refusal:
+        raise _failure(connection, stream, "XRANGE", refusal) from None
+    return decode_page(buffer, start, stop, count) if count > 0 else None
+
+
+def empty_read(stream: str) -> Command:
+    """Return a command that reads nothing, to be sent after commands whose replies are suppressed.
+
+    The refusals of those commands are suppressed as well. The server refuses this command for the same reasons, such as
+    a key that has moved, so the refusal becomes visible.
+    """
+    return ("XRANGE", stream, "1-0", "0-0")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request in flight: its ranges, the requested number of entries of each, and the separator of their replies."""
+
+    ranges: Sequence[Range]
+    requested: Sequence[int]
+    separator: bytes
+    token: bytes
+
+
+def pages_of(
+    connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None
+) -> Pages:
+    """Yield the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
+
+    Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
+    """
+    size = PageSize(most)
+    for of_node in _by_node(connection, ranges):
+        left = list(reversed(of_node))
+        under_way: _Request | None = None
+        while left or under_way is not None:
+            following = None
+            if left and not _is_large(left[-1], size):
+                following = _send(connection, left, size)
+            elif left and under_way is None:
+                part = left.pop()
+                for page in columns(connection, part.stream, part.after, part.upto, most, fields, size):
+                    yield page, [(part, page.count)]
+            if under_way is not None:
+                yield from _received(connection, under_way, size, most, fields)
+            under_way = following
+
+
+def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
+    """Return the ranges grouped by node, since a request goes to one node."""
+    nodes: dict[Endpoint | None, list[Range]] = {}
+    for part in ranges:
+        nodes.setdefault(connection.node_of(part.stream), []).append(part)
+    return list(nodes.values())
+
+
+def _expected(part: Range) -> int:
+    return _UNKNOWN if part.size is None else part.size
+
+
+def _is_large(part: Range, size: PageSize) -> bool:
+    """Return whether the range fills a page by itself."""
+    return _expected(part) >= size.now
+
+
+def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
+    """Request the next ranges that together make a page, and remove them from the end of `left`."""
+    ranges: list[Range] = []
+    requested: list[int] = []
+    room = size.now
+    while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
+        part = left.pop()
+        ranges.append(part)
+        requested.append(_expected(part) + 1)  # one more, so that a full reply reveals unexpected entries
+        room -= _expected(part)
+    mark = secrets.token_hex(16).encode()
+    commands: list[Command] = []
+    for part, count in zip(ranges, requested, strict=True):
+        commands += [command(part.stream, part.after, part.upto, count), ("ECHO", mark)]
+    return _Request(ranges, requested, b"$32\r\n%b\r\n" % mark, connection.request(commands))
+
+
+def joined(bodies: Sequence[bytes], count: int) -> Page:
+    """Return the page of the `count` entries in `bodies`, which are replies without their first line."""
+    body = b"".join((_LINE, *bodies, _SPARE))
+    return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
+
+
+def _received(
+    connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
+) -> Pages:
+    """Yield the entries of a request's ranges.
+
+    The first page has the ranges whose replies are neither errors nor longer than expected. The other ranges follow.
+    """
+    buffer, stop = connection.receive(request.token)
+    bodies: list[bytes] = []
+    found: list[tuple[Range, int]] = []
+    others: list[Range] = []
+    at = 0
+    with memoryview(buffer) as view:
+        for part, requested in zip(request.ranges, request.requested, strict=True):
+            end = buffer.find(request.separator, at, stop)
+            head = buffer.find(_LINE, at, max(end, at))
+            if end < 0 or head < 0 or buffer[at] != ord("*"):
+                others.append(part)  # an error, which may concern the whole request
+            elif (count := int(buffer[at + 1 : head])) >= requested:
+                others.append(part)
+            else:
+                found.append((part, max(count, 0)))
+                bodies.append(bytes(view[head + 2 : end]))
+            at = at if end < 0 else end + len(request.separator)
+    total = sum(count for _, count in found)
+    if total:
+        page = joined(bodies, total)
+        size.update(total, sum(map(len, bodies)))
+        yield page, found
+    for part in others:
+        for page in columns(connection, part.stream, part.after, part.upto, most, fields, size):
+            yield page, [(part, page.count)]
