@@ -423,10 +423,26 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
     return _Request(ranges, requested, b"$32\r\n%b\r\n" % mark, connection.request(commands))
 
 
-def joined(bodies: Sequence[bytes], count: int) -> Page:
-    """Return the page of the `count` entries in `bodies`, which are replies without their first line."""
-    body = b"".join((_LINE, *bodies, _SPARE))
-    return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
+@dataclass(frozen=True)
+class Body:
+    """The entries of a reply before they are decoded: `count` entries in `buffer` between `start` and `stop`."""
+
+    buffer: bytearray
+    start: int
+    stop: int
+    count: int
+
+    def page(self) -> Page:
+        """Return the entries as a page."""
+        return decode_page(self.buffer, self.start, self.stop, self.count)
+
+
+def joined(bodies: Sequence[Body]) -> Page:
+    """Return the entries of several replies as one page."""
+    if len(bodies) == 1:
+        return bodies[0].page()
+    body = b"".join((_LINE, *(memoryview(each.buffer)[each.start : each.stop] for each in bodies), _SPARE))
+    return decode_page(body, len(_LINE), len(body) - len(_SPARE), sum(each.count for each in bodies))
 
 
 def _received(
@@ -437,27 +453,25 @@ def _received(
     The first page has the ranges whose replies are neither errors nor longer than expected. The other ranges follow.
     """
     buffer, stop = connection.receive(request.token)
-    bodies: list[bytes] = []
+    bodies: list[Body] = []
     found: list[tuple[Range, int]] = []
     others: list[Range] = []
     at = 0
-    with memoryview(buffer) as view:
-        for part, requested in zip(request.ranges, request.requested, strict=True):
-            end = buffer.find(request.separator, at, stop)
-            head = buffer.find(_LINE, at, max(end, at))
-            if end < 0 or head < 0 or buffer[at] != ord("*"):
-                others.append(part)  # an error, which may concern the whole request
-            elif (count := int(buffer[at + 1 : head])) >= requested:
-                others.append(part)
-            else:
-                found.append((part, max(count, 0)))
-                bodies.append(bytes(view[head + 2 : end]))
-            at = at if end < 0 else end + len(request.separator)
+    for part, requested in zip(request.ranges, request.requested, strict=True):
+        end = buffer.find(request.separator, at, stop)
+        head = buffer.find(_LINE, at, max(end, at))
+        if end < 0 or head < 0 or buffer[at] != ord("*"):
+            others.append(part)  # an error, which may concern the whole request
+        elif (count := int(buffer[at + 1 : head])) >= requested:
+            others.append(part)
+        else:
+            found.append((part, max(count, 0)))
+            bodies.append(Body(buffer, head + 2, end, max(count, 0)))
+        at = at if end < 0 else end + len(request.separator)
     total = sum(count for _, count in found)
     if total:
-        page = joined(bodies, total)
-        size.update(total, sum(map(len, bodies)))
-        yield page, found
+        size.update(total, sum(body.stop - body.start for body in bodies))
+        yield joined(bodies), found
     for part in others:
         for page in columns(connection, part.stream, part.after, part.upto, most, fields, size):
             yield page, [(part, page.count)]

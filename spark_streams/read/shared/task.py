@@ -4,14 +4,18 @@ This module owns the order of a task's steps. A task reads the ledger. Then it e
 new ones in the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
 `spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly the entries that are
 acknowledged later.
+
+The tasks of a partition take these steps together, because a transaction for each of a thousand streams costs more than
+reading their entries. In a cluster each reads alone, because one transaction cannot have keys of several slots.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +26,9 @@ from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import drivers
 from spark_streams.errors import StreamError
 from spark_streams.read.query import loss, misfits
-from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.partition import QueryPartition
-from spark_streams.read.shared import dead_letters, joint_reads, protocol
+from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
@@ -32,25 +36,24 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.pool import borrow
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
-from streamclient.streams.entries import xreadgroup
-from streamclient.streams.entries.xreadgroup import Claim, Consumer
+from streamclient.streams import group_pages
+from streamclient.streams.group_pages import Body, Claim, Consumer, Read
 from streamclient.streams.groups import removed
 from streamclient.streams.model import StreamState
-from streamclient.streams.pages import PageSize
+from streamclient.streams.pages import PageSize, joined
 from streamclient.streams.stream_server import open_server
 from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 
+_MOST_TASKS = 100  # maximum number of tasks that read together
+_MOST_ENTRIES = 10_000  # maximum number of entries that several tasks read together
+
 #: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
 
-#: A page, its counts, and a boolean array of the rows to keep (None: all).
-Delivered = tuple[Page, Counts, Any]
-
-#: A page, its counts (None: not requested yet), a boolean array of the partition's rows (None: all), and the IDs of
-#: lost entries.
-Pending = tuple[Page, Any, Any, list[bytes]]
+#: A page, the stream of its entries, their numbers of deliveries, and a boolean array of the rows to keep (None: all).
+Delivered = tuple[Page, Origin, Counts, Any]
 
 
 @dataclass(frozen=True)
@@ -82,53 +85,83 @@ class SharedPartition(QueryPartition):
             check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
 
 
-def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
-    """Yield pages of the tasks' entries, each with its streams, its numbers of deliveries, and the rows to keep."""
-    size = PageSize(joint_reads.MOST_ENTRIES)
-    for some in joint_reads.groups(tasks, size):
-        found, left = joint_reads.read_new(connection, some, size)
-        for new, origin, of_task in found:
-            if not of_task:
-                yield new, origin, None, None
-            for task, known in of_task:
-                consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
-                for page, deliveries, mask in _delivered(connection, task, consumer, new, known, None):
-                    yield page, task.stream, deliveries, mask
-        for task in left:
-            for page, deliveries, mask in _pages(connection, task):
-                yield page, task.stream, deliveries, mask
+@dataclass
+class _Found:
+    """Result of an attempt to read for some tasks.
 
-
-def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """Yield the pending entries of the partition's consumer.
-
-    If losses are warnings rather than errors, a lost group is logged as a warning.
+    `together`: the new entries of tasks that need nothing else, with their streams. `apart`: pages of other tasks, with
+    the numbers of deliveries if requested. `histories`: tasks whose entries were read before.
     """
+
+    together: list[tuple[str, Body]] = field(default_factory=list)
+    apart: list[tuple[SharedTask, Page, Counts]] = field(default_factory=list)
+    histories: list[SharedTask] = field(default_factory=list)
+
+
+def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[Delivered]:
+    """Yield pages of the tasks' entries."""
+    size = PageSize(_MOST_ENTRIES)
+    for some in _groups(tasks, size, 1 if connection.topology.is_cluster else _MOST_TASKS):
+        found = _read(connection, some)
+        if found.together:
+            counts = [(stream, body.count) for stream, body in found.together]
+            page = joined([body for _, body in found.together])
+            size.update(page.count, sum(body.stop - body.start for _, body in found.together))
+            yield page, counts, None, None
+        for task, page, deliveries in found.apart:
+            with _tolerating(task):
+                yield from _delivered(connection, task, page, deliveries, None)
+        for task in found.histories:
+            with _tolerating(task):
+                yield from _history(connection, task)
+
+
+def _groups(tasks: Sequence[SharedTask], size: PageSize, most_tasks: int) -> Iterator[list[SharedTask]]:
+    """Yield the tasks in order, in groups that read in one transaction. In a cluster, each reads alone.
+
+    All entries that a group reads are in memory at once. `size` adapts while the tasks read: if their entries have many
+    megabytes, a group has at most two tasks.
+    """
+    found: list[SharedTask] = []
+    entries = 0
+    for task in tasks:
+        wanted = task.reads + task.claims
+        most = _MOST_ENTRIES if len(found) < 2 else size.now
+        if found and (len(found) == most_tasks or entries + wanted > most):
+            yield found
+            found, entries = [], 0
+        found.append(task)
+        entries += wanted
+    if found:
+        yield found
+
+
+@contextmanager
+def _tolerating(task: SharedTask) -> Iterator[None]:
+    """If losses are warnings rather than errors, log a lost group as a warning."""
     try:
-        yield from _read(connection, task)
+        yield
     except StreamError as problem:
         if task.fails or problem.condition != "GROUP_LOST":
             raise
         _log.warning("%s", problem)
 
 
-def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """Yield the pending entries of the partition's consumer; the first attempt reads new entries.
+def _read(connection: Connection, tasks: Sequence[SharedTask]) -> _Found:
+    """Read the tasks' entries; the first attempt reads new entries.
 
-    If the connection breaks or the server refuses temporarily, the next attempt finds in the ledger whether the entries
-    were read.
+    If the connection breaks or the server refuses temporarily, the next attempt finds in the ledgers which entries were
+    read.
     """
-    consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
-    key = protocol.ledger_key(task.stream, task.group, task.prefix)
     link: Link | None = None
     refusal = ""
 
-    def attempt() -> Iterable[Pending] | None:
+    def attempt() -> _Found | None:
         nonlocal link, refusal
         link, refusal = None, "another client keeps changing the ledger"
         try:
-            link = connection.link(key)  # WATCH is valid on one link only
-            return _attempt(connection, link, task, consumer, key)
+            link = connection.link(_key(tasks[0]))  # WATCH is valid on one link only
+            return _attempt(connection, link, tasks)
         except RefusedForNowError as cause:
             refusal = str(cause)
             connection.learn_from(refusal, link)
@@ -137,11 +170,84 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     found = connection.retry(attempt, lambda: connection.drop(link))
     if found is None:
         raise refused(connection.address, "EXEC", refusal)
-    for page, counts, ours, missing in found:
-        if missing:
-            _lost(connection, task, missing)
-        if page.count:
-            yield from _delivered(connection, task, consumer, page, counts, ours)
+    return found
+
+
+def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) -> _Found | None:
+    """Read the tasks' new entries, or find that they were read; None if another client changed a ledger."""
+    server = open_server(connection)
+    streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
+    # Request the states first: EXEC ends a WATCH.
+    state_reads = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
+    commands: list[Command] = [*state_reads, ("WATCH", *map(_key, tasks))]
+    commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
+    commands += [("XPENDING", task.stream, group, "-", "+", 1, task.consumer) for task in tasks]
+    answers = link.pipeline(commands)
+    watched, *replies = answers[len(state_reads) :]
+    lines, pending = replies[: len(tasks)], replies[len(tasks) :]
+    for reply in (watched, *replies):
+        if is_transient(reply):
+            raise RefusedForNowError(str(reply))
+    for reply in (watched, *lines):
+        if isinstance(reply, ResponseError):
+            raise refused(connection.address, "WATCH", reply)
+    found = _Found()
+    fresh: list[SharedTask] = []
+    again: list[SharedTask] = []
+    for task, (done, line), had in zip(tasks, lines, pending, strict=True):
+        is_open = line is None and int(done or 0) < task.batch
+        if is_open and isinstance(had, list) and had:
+            lost = "The ledger of %s was lost, but its consumer %s has already read its entries."
+            _log.warning(lost, task.stream, task.consumer)
+            line, is_open = b"", False
+        if is_open:
+            fresh.append(task)
+        elif line is None:
+            _log.warning("Batch %d of %s is already finished; no entries are read again.", task.batch, task.stream)
+        else:
+            found.histories.append(task)
+            again += [] if line == task.run.encode() else [task]
+    claims: dict[SharedTask, list[Claim]] = {}
+    if fresh:
+        states = server.states.parsed(streams, group, answers[: len(state_reads)])
+        _check_losses(connection, fresh, states)
+        claims = _claims(connection, fresh, states)
+        fresh = [task for task in fresh if task in claims]
+    reads = [Read(_consumer(task), _first(task), task.reads, claims[task]) for task in fresh]
+    reads += [Read(_consumer(task), _first(task), again=True) for task in again]
+    if not reads:
+        link.pipeline([("UNWATCH",)])
+        return found
+    executed = group_pages.execute(connection, link, reads)
+    if executed is None:
+        return None
+    apart: list[tuple[SharedTask, Page]] = []
+    for task, result in zip([*fresh, *again], executed, strict=True):
+        with _tolerating(task):
+            if isinstance(result, Exception):
+                raise result
+            if task.claims or task.counts or task.max_deliveries is not None:
+                apart += [(task, body.page()) for body in result]
+            else:
+                found.together += [(task.stream, body) for body in result]
+    counted = [(task, page) for task, page in apart if task.counts or task.max_deliveries is not None]
+    deliveries = group_pages.deliveries(connection, [(_consumer(task), page.id_texts()) for task, page in counted])
+    by_page = {id(page): counts for (_, page), counts in zip(counted, deliveries, strict=True)}
+    found.apart = [(task, page, by_page.get(id(page))) for task, page in apart]
+    return found
+
+
+def _key(task: SharedTask) -> bytes:
+    return protocol.ledger_key(task.stream, task.group, task.prefix)
+
+
+def _first(task: SharedTask) -> Command:
+    """Return the command that writes the task's line in the ledger."""
+    return ("HSET", _key(task), task.line, task.run)
+
+
+def _consumer(task: SharedTask) -> Consumer:
+    return Consumer(task.stream, task.group, task.consumer, task.page_size)
 
 
 def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> None:
@@ -152,93 +258,76 @@ def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> Non
     _log.warning("%s", problem)
 
 
-def _check_loss(connection: Connection, task: SharedTask, state: StreamState | None) -> None:
+def _check_losses(
+    connection: Connection, tasks: Sequence[SharedTask], states: Mapping[str, StreamState | None]
+) -> None:
     """Report entries that were removed after the batch was planned and before the group read them."""
-    found = None if state is None else loss.find_group_loss(state, task.known)
-    if state is not None and state.group is not None and found is not None:
-        baseline = Baseline(state.group.last_delivered_id)
-        loss.raise_or_warn({task.stream: found}, {task.stream: baseline}, connection.address, fails=task.fails)
+    losses: dict[str, Loss] = {}
+    baselines: dict[str, Baseline] = {}
+    for task in tasks:
+        state = states[task.stream]
+        found = None if state is None or not task.reads else loss.find_group_loss(state, task.known)
+        if state is not None and state.group is not None and found is not None:
+            losses[task.stream], baselines[task.stream] = found, Baseline(state.group.last_delivered_id)
+    loss.raise_or_warn(losses, baselines, connection.address, fails=tasks[0].fails)
 
 
-def _attempt(
-    connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
-) -> Iterable[Pending] | None:
-    """Return the partition's entries; None if another client changed the ledger."""
-    server = open_server(connection)
-    streams = [task.stream]
-    # Request the states first: EXEC ends a WATCH.
-    state_reads = server.states.requests(streams, task.group, streams if task.scripted else ())
-    had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
-    *states, watched, fields, pending = link.pipeline(
-        [*state_reads, ("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had]
-    )
-    for reply in (watched, fields, pending):
-        if is_transient(reply):
-            raise RefusedForNowError(str(reply))
-    for reply in (watched, fields):
-        if isinstance(reply, ResponseError):
-            raise refused(connection.address, "WATCH", reply)
-    done, line = fields
-    if line is None and int(done or 0) < task.batch and isinstance(pending, list) and pending:
-        _log.warning(
-            "The ledger of %s was lost, but its consumer %s has already read its entries.", task.stream, task.consumer
-        )
-        line = b""
-    if line is None and int(done or 0) < task.batch:
-        state = server.states.parsed(streams, task.group, states)[task.stream]
-        if task.reads:
-            _check_loss(connection, task, state)
-        claims = _claims(connection, task, consumer) if task.claims else []
-        ids = [each for claim in claims for each in claim.ids]
-        (missing,) = removed(connection, [(task.stream, task.group, ids, state)])
+def _claims(
+    connection: Connection, tasks: Sequence[SharedTask], states: Mapping[str, StreamState | None]
+) -> dict[SharedTask, list[Claim]]:
+    """Return the pending entries of other consumers that each task must claim, and report those that no longer exist.
+
+    Tasks whose group is lost are absent.
+    """
+    claims: dict[SharedTask, list[Claim]] = {task: [] for task in tasks}
+
+    def ask(commands: Mapping[SharedTask, Command]) -> dict[SharedTask, Any]:
+        found: dict[SharedTask, Any] = {}
+        for task, reply in zip(commands, connection.pipeline([*commands.values()]), strict=True):
+            with _tolerating(task):
+                if isinstance(reply, ResponseError):
+                    claims.pop(task)
+                    raise group_pages.refusal(connection, _consumer(task), reply)
+                found[task] = reply
+        return found
+
+    listed = ask({task: ("XINFO", "CONSUMERS", task.stream, task.group) for task in tasks if task.claims})
+    others = {task: protocol.claimable(task, consumers) for task, consumers in listed.items()}
+    left = {task: task.claims for task in others}
+    while asked := {task: each for task in left if (each := next(others[task], None)) is not None}:
+        rows = ask({task: protocol.pending_of(task, *each, left[task]) for task, each in asked.items()})
+        for task, found in rows.items():
+            claims[task] += [Claim(asked[task][1], [row[0] for row in found])] if found else []
+        left = {task: left[task] - len(found) for task, found in rows.items() if left[task] > len(found)}
+    ids = {task: [each for claim in its for each in claim.ids] for task, its in claims.items()}
+    gone = removed(connection, [(task.stream, task.group, its, states[task.stream]) for task, its in ids.items()])
+    for task, missing in zip(ids, gone, strict=True):
         if missing:
             _lost(connection, task, missing)
-        write = ("HSET", key, task.line, task.run)
-        pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)
-        return None if pages is None else [(page, None, None, []) for page in pages]
-    if line is not None and line != task.run.encode():
-        if not xreadgroup.deliver_again(connection, link, consumer, ("HSET", key, task.line, task.run)):
-            return None
-        return xreadgroup.history(connection, consumer)
-    link.pipeline([("UNWATCH",)])
-    if line is not None:
-        return xreadgroup.history(connection, consumer)
-    _log.warning("Batch %d of %s is already finished; no entries are read again.", task.batch, task.stream)
-    return ()
-
-
-def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> list[Claim]:
-    """Return the pending entries of other consumers that the task must claim."""
-
-    def ask(*words: bytes | str | int) -> Any:
-        (reply,) = connection.pipeline([words])
-        if isinstance(reply, ResponseError):
-            xreadgroup.refuse(connection, consumer, b"-%b\r\n" % str(reply).encode())
-        return reply
-
-    left = task.claims
-    claims: list[Claim] = []
-    for name, idle in protocol.claimable(task, ask("XINFO", "CONSUMERS", task.stream, task.group)):
-        rows = ask(*protocol.pending_of(task, name, idle, left))
-        if rows:
-            claims.append(Claim(idle, [row[0] for row in rows]))
-        left -= len(rows)
-        if left <= 0:
-            break
     return claims
 
 
-def _delivered(
-    connection: Connection, task: SharedTask, consumer: Consumer, page: Page, counts: Any, ours: Any
-) -> Iterator[Delivered]:
+def _history(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
+    """Yield the entries pending for the task's consumer."""
+    for page, counts, ours, missing in group_pages.history(connection, _consumer(task)):
+        if missing:
+            _lost(connection, task, missing)
+        if page.count:
+            yield from _delivered(connection, task, page, counts, ours)
+
+
+def _delivered(connection: Connection, task: SharedTask, page: Page, counts: Counts, ours: Any) -> Iterator[Delivered]:
     """Yield the page with its entries' numbers of deliveries; entries that were delivered too often become dead
     letters.
     """
     most = task.max_deliveries
-    if counts is None and (most is not None or task.counts):
-        counts = xreadgroup.deliveries(connection, consumer, page.id_texts())
     if most is not None and counts.max(initial=0) > most:  # the count is 0 for entries of other consumers
         dead = np.flatnonzero(counts > most)
         dead_letters.move(connection, task, page, dead.tolist(), counts[dead].tolist())
         ours = counts <= most if ours is None else ours & (counts <= most)
-    yield page, None if counts is None else pa.array(counts, pa.int32()), None if ours is None else pa.array(ours)
+    yield (
+        page,
+        task.stream,
+        None if counts is None else pa.array(counts, pa.int32()),
+        None if ours is None else pa.array(ours),
+    )
