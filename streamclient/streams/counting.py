@@ -6,7 +6,7 @@ exact number of entries is not needed, the range is cut by samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
@@ -73,6 +73,35 @@ class Entries:
         If `counts_cheaply` is false, all these entries are read.
         """
         return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in requested])]
+
+    def backlogs(
+        self, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+    ) -> dict[str, int | None]:
+        """Return the exact number of entries after a position in each stream; None if the server would have to send
+        them.
+        """
+        known = {stream: states[stream] for stream in positions}
+        found = {stream: state.exact_backlog(positions[stream]) if state else 0 for stream, state in known.items()}
+        if self.counts_cheaply:
+            # Count only up to the state's last ID, because the state's other numbers do not include newer entries.
+            asked = [
+                (stream, positions[stream], state.last_id)
+                for stream, state in known.items()
+                if state is not None and found[stream] is None
+            ]
+            found.update(zip((stream for stream, *_ in asked), self.counts(asked), strict=True))
+        return found
+
+    def added(
+        self, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+    ) -> dict[str, int | None]:
+        """Return the number of entries ever added to each stream up to a position; None if it is unknown."""
+        found: dict[str, int | None] = {}
+        for stream, backlog in self.backlogs(positions, states).items():
+            state = states[stream]
+            total = None if state is None else state.entries_added
+            found[stream] = None if total is None or backlog is None else total - backlog
+        return found
 
     def average_bytes(self, requested: Sequence[tuple[str, StreamId]]) -> list[float]:
         """Return, for each (stream, after), the average size on the wire, in bytes, of the next few entries; 0 without

@@ -15,7 +15,6 @@ from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.backlog import added_upto, counted_backlogs
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
@@ -168,7 +167,7 @@ class Continuity:
             if self._counted.get(stream) == now[stream]:
                 found[stream] = expected[stream]
         unknown = {stream: baseline.after for stream, baseline in baselines.items() if stream not in found}
-        for stream, backlog in counted_backlogs(server, unknown, states).items():
+        for stream, backlog in server.entries.backlogs(unknown, states).items():
             found[stream] = backlog
             if backlog is not None and stream in expected and backlog >= expected[stream]:
                 self._counted[stream] = now[stream]
@@ -239,7 +238,7 @@ def baselines_of(
     server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
 ) -> dict[str, Baseline]:
     """Return the current facts of streams at positions, for the start of reading. Earlier losses are not counted."""
-    added = added_upto(server, positions, states)
+    added = server.entries.added(positions, states)
     found: dict[str, Baseline] = {}
     for stream, after in positions.items():
         state = states[stream]

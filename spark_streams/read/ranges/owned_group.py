@@ -14,7 +14,6 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, error, first_of
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Finish, Offsets
-from spark_streams.read.ranges.backlog import added_upto
 from streamclient.config.address import Address
 from streamclient.streams.model import GroupState, Range, StreamState
 from streamclient.streams.stream_server import StreamServer
@@ -120,7 +119,7 @@ class OwnedGroup:
         self, server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
     ) -> Positions:
         """Return the positions, each with the number to set in the group of entries ever added up to it."""
-        added = added_upto(server, positions, states) if self._sets_count else {}
+        added = server.entries.added(positions, states) if self._sets_count else {}
         return {stream: (after, added.get(stream)) for stream, after in positions.items()}
 
     def check_consumers(self, server: StreamServer, streams: Collection[str]) -> set[str]:
