@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from spark_streams.errors import PystreamsError, error
-from streamclient.wire_errors import LinkError
+from streamclient.errors import LinkError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

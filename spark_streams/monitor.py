@@ -59,7 +59,7 @@ from streamclient.config.address import Address, Embedded
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.lag import Asked, Budget, backlogs
-from streamclient.streams.model import StreamState
+from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -260,13 +260,14 @@ class StreamMonitor(StreamingQueryListener):
             lags = _lags(connection, states, positions)
             behind_in = [stream for stream, (lag, _) in lags.items() if lag]
             firsts = server.entries.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
+            sizes = server.entries.average_bytes([(stream, positions[stream]) for stream in behind_in])
+            size_of = dict(zip(behind_in, sizes, strict=True))
             ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
             for stream, state in states.items():
                 position, (lag, exact) = positions[stream], lags[stream]
                 count = entries.get(stream)
                 latest = position if state is None else max(state.last_id, position)
                 behind = latest.ms - position.ms if position.ms and state is not None and lag != 0 else 0
-                size = server.streams.average_entry_bytes(stream, position) if lag else 0.0
                 yield StreamReport(
                     query=query,
                     batch=batch,
@@ -276,7 +277,7 @@ class StreamMonitor(StreamingQueryListener):
                     lag_entries=lag,
                     lag_exact=exact,
                     lag_ms=behind if state is not None else None,
-                    lag_bytes=None if lag is None else round(lag * size),
+                    lag_bytes=None if lag is None else round(lag * size_of.get(stream, 0.0)),
                     oldest_unread_ms=None if lag is None else ages.get(stream, 0),
                     group=group,
                     pending=state.group.pending if state is not None and state.group is not None else None,

@@ -163,7 +163,7 @@ def stream_reader() -> type[StreamCalls]:
         from spark_streams.read.stream import StreamReader
 
         return StreamReader
-    from spark_streams.read.legacy_stream import LegacyStreamReader
+    from spark_streams.read.calls import LegacyStreamReader
 
     return LegacyStreamReader
 

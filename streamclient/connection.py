@@ -23,13 +23,20 @@ from typing import Any, TypeVar
 from streamclient.capabilities import Capabilities
 from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
-from streamclient.errors import PystreamsError, error
+from streamclient.errors import (
+    BROKEN,
+    HandshakeError,
+    LinkError,
+    LoginRefusedError,
+    PystreamsError,
+    ResponseError,
+    error,
+)
 from streamclient.link import Link
 from streamclient.refusals import login_refused, refused, tls_mismatch
 from streamclient.retry import Budget, is_permanent, is_transient, reason_of
 from streamclient.routing import UNREACHABLE, Topology
 from streamclient.sockets import OtherProtocolError
-from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRefusedError, ResponseError
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 

@@ -6,7 +6,8 @@
     |-- StreamError     a stream or its consumer group is missing or unsuitable
     `-- WriteError      rows could not be written
 
-Messages never contain passwords: addresses are shown without them.
+Messages never contain passwords: addresses are shown without them. Errors of a link (`LinkError`, `ResponseError`,
+`HandshakeError`) have no conditions: other modules convert them.
 """
 
 from __future__ import annotations
@@ -230,3 +231,28 @@ def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
     etc = ", ..." if len(others) > _NAMED else ""
     message = f"{first} The same kind of error occurred in {more}: {', '.join(names)}{etc}"
     return type(first)(message, first.condition, first.parameters)
+
+
+class LinkError(OSError):
+    """The socket broke, or could not be opened."""
+
+
+class LoginRefusedError(LinkError):
+    """The server refused user and password."""
+
+
+class ResponseError(Exception):
+    """A server's error reply, with its code as the first word of the text."""
+
+
+class HandshakeError(Exception):
+    """The server refused a command with which a link starts."""
+
+    def __init__(self, command: str, reply: ResponseError) -> None:
+        super().__init__(f"{command}: {reply}")
+        self.command = command
+        self.reply = reply
+
+
+#: Exceptions of a broken or unreachable socket. A server's error reply is `ResponseError` instead.
+BROKEN = (OSError,)

@@ -26,9 +26,8 @@ import hiredis
 from streamclient.commands import Command, streams_at
 from streamclient.config.address import Endpoint, Login
 from streamclient.credentials import provider_of
-from streamclient.errors import PystreamsError
+from streamclient.errors import HandshakeError, LinkError, LoginRefusedError, PystreamsError, ResponseError
 from streamclient.sockets import check_protocol, open_socket, tls_alert
-from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError, ResponseError
 from streamwire.lazy import ssl
 
 _packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # the stub allows only one word

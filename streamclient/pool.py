@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.wire_errors import BROKEN
+from streamclient.errors import BROKEN
 
 _MOST = 8  # maximum number of idle connections; the least recently used ones are closed
 _idle: dict[tuple[int, Address], Connection] = {}  # in the order of last use

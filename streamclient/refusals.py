@@ -9,9 +9,8 @@ from typing import Any
 
 from streamclient.commands import ENGINE_RULES
 from streamclient.config.address import Address
-from streamclient.errors import PystreamsError, error
+from streamclient.errors import PystreamsError, ResponseError, error
 from streamclient.retry import Refusal, is_forbidden, reason_of, refusal_of
-from streamclient.wire_errors import ResponseError
 
 #: Advice by the first word of a refusal.
 _MEANINGS = {

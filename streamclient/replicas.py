@@ -15,11 +15,10 @@ from typing import Any
 
 from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
-from streamclient.errors import PystreamsError, fail
+from streamclient.errors import PystreamsError, ResponseError, fail
 from streamclient.refusals import refused
 from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
-from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 _CACHE_SECONDS = 10.0  # time for which replicas and zones are cached

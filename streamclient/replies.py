@@ -11,7 +11,7 @@ from typing import Any
 import hiredis
 import numpy as np
 
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 
 _NOTHING = object()
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from streamclient.wire_errors import LoginRefusedError, ResponseError
+from streamclient.errors import LoginRefusedError, ResponseError
 from streamwire.lazy import ssl
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5  # seconds

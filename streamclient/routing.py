@@ -12,9 +12,9 @@ from typing import Any
 
 from streamclient.commands import Command
 from streamclient.config.address import Address, Endpoint, Login
+from streamclient.errors import BROKEN, ResponseError
 from streamclient.link import Link
 from streamclient.refusals import refused
-from streamclient.wire_errors import BROKEN, ResponseError
 from streamwire.slots import COUNT, slot_of
 
 

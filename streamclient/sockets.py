@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamclient.config.address import Endpoint, Tls
-from streamclient.errors import fail
-from streamclient.wire_errors import LinkError
+from streamclient.errors import LinkError, fail
 from streamwire.lazy import ssl
 
 _ALERT_SECONDS = 1.0  # timeout of connections that only find out the server's protocol or TLS alert

@@ -33,9 +33,8 @@ from pystreams.jobs.run import Run
 from pystreams.values import times
 from pystreams.values.names import printable
 from spark_streams.errors import CONDITIONS as CONNECTORS
-from streamclient.errors import PystreamsError
+from streamclient.errors import BROKEN, PystreamsError
 from streamclient.errors import error as client_error
-from streamclient.wire_errors import BROKEN
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 #: Key of the click context under which the options of the file are stored.

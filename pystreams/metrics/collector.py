@@ -20,10 +20,9 @@ from pystreams.streams.groups.sampling import Samples
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection
-from streamclient.errors import PystreamsError, error
+from streamclient.errors import BROKEN, PystreamsError, ResponseError, error
 from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
-from streamclient.wire_errors import BROKEN, ResponseError
 
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"

@@ -19,10 +19,9 @@ from pystreams.streams.ids import is_forbidden_key
 from pystreams.streams.paged_calls import ask_server
 from streamclient.commands import COMMANDS, KEY, Command, Need
 from streamclient.connection import BROKEN, Connection
-from streamclient.errors import PystreamsError
+from streamclient.errors import PystreamsError, ResponseError
 from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
-from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000  # minimum difference between two clocks for a warning
 _WAIT_MS = 50  # timeout of WAIT

@@ -9,7 +9,7 @@ from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
 from streamclient.connection import Connection
-from streamclient.streams.entries.page_size import PageSize
+from streamclient.streams.page_size import PageSize
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _LARGEST_PAGE = 2000  # maximum number of entries of a page

@@ -16,8 +16,8 @@ from pystreams.streams.paged_calls import pages
 from pystreams.values.names import to_shell
 from streamclient.capabilities import LARGE
 from streamclient.connection import Command, Connection
-from streamclient.streams import scripts
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
+from streamclient.streams.states import ids_of, state_of
 from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
@@ -84,7 +84,7 @@ def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, A
     """Return the states that a script finds. Stops if the server refuses the script."""
     found: dict[bytes, Any] = {}
     for some in (names[:1], names[1:]):
-        replies = connection.pipeline([scripts.state_of(name) for name in some])
+        replies = connection.pipeline([state_of(name) for name in some])
         for name, reply in zip(some, replies, strict=True):
             if _is_refusal(reply):
                 connection.capabilities.runs_scripts = False
@@ -163,7 +163,7 @@ def first_behind(connection: Connection, name: bytes, position: StreamId) -> Com
     if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
     if connection.capabilities.prefers_script(to_shell(name)):
-        return scripts.ids_of(name, position, LAST, 1, 2, 1)
+        return ids_of(name, position, LAST, 1, 2, 1)
     return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from pystreams.streams import ids
 from pystreams.streams.paged_calls import ask_all, failure, number, pages
 from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.link import Link
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
-from streamclient.streams.model import StreamState
-from streamclient.wire_errors import ResponseError
+from streamclient.streams.states import StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 _SCANNED = 1000  # keys that the server scans per reply

@@ -29,9 +29,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused
 from streamclient.reply_maps import pairs
-from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 

@@ -11,10 +11,9 @@ from pystreams.values.names import shown
 from streamclient.commands import key_of
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
-from streamclient.errors import PystreamsError
+from streamclient.errors import PystreamsError, ResponseError
 from streamclient.errors import error as client_error
 from streamclient.refusals import refused
-from streamclient.wire_errors import ResponseError
 
 #: Number of streams or groups per page.
 PAGE = 200

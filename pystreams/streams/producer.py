@@ -10,8 +10,8 @@ from pystreams.errors import fail
 from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.retry import Refusal, refusal_of
-from streamclient.wire_errors import ResponseError
 from streamwire.slots import checksum
 
 _BATCH_ENTRIES = 500

@@ -13,7 +13,7 @@ from typing import Any
 from pystreams.streams.groups.group_states import Group
 from spark_streams.reports import STREAM, QueryReport, from_fields
 from streamclient.connection import Connection
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _COUNT = 200  # maximum number of reports read per call

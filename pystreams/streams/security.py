@@ -15,8 +15,8 @@ from typing import Any
 from pystreams.streams.findings import Finding, Verdict
 from streamclient.config.address import Address
 from streamclient.connection import Connection
+from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
-from streamclient.wire_errors import ResponseError
 
 _FILES = 1000  # maximum number of checked files in the data directory
 _LISTED = 5  # maximum number of files that a finding names

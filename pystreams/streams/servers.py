@@ -12,11 +12,10 @@ from pystreams.errors import fail
 from pystreams.streams.paged_calls import ask_server, failure, number
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
-from streamclient.errors import PystreamsError
+from streamclient.errors import PystreamsError, ResponseError
 from streamclient.link import Link
 from streamclient.reply_maps import info_lines, line_fields
 from streamclient.routing import UNREACHABLE
-from streamclient.wire_errors import ResponseError
 
 _POLL_SECONDS = 0.1
 _REPLICAS = 100  # maximum number of replicas listed per master

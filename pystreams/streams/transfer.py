@@ -16,7 +16,7 @@ from pystreams.streams.inventory import Stream, parsed
 from pystreams.streams.paged_calls import ask, ask_all, failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 from streamwire.slots import same_slot_tag
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.

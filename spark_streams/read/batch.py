@@ -16,11 +16,10 @@ from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.partition import TaskReader
 from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
-from spark_streams.read.ranges.replica_reads import Preference
-from spark_streams.read.ranges.task import RangePartition, known_of
+from spark_streams.read.ranges.task import Preference, RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.pool import borrow
-from streamclient.streams.model import StreamState, last_id_of
+from streamclient.streams.states import StreamState, last_id_of
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 

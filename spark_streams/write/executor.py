@@ -27,9 +27,9 @@ from spark_streams.write.reconciliation import is_gone, last_recorded
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, is_forbidden, refusal_of
-from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 #: Maximum number of streams, or fences, in one request.

@@ -40,8 +40,8 @@ from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.reply_maps import info_lines
-from streamclient.streams.model import checked
-from streamclient.streams.unfinished import unfinished
+from streamclient.streams.lag import unfinished
+from streamclient.streams.states import checked
 from streamwire.stream_id import StreamId
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):

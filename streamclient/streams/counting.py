@@ -2,20 +2,138 @@
 
 Short ranges of many streams are read together. Large entries are counted by a read-only script. If a long range's
 exact number of entries is not needed, the range is cut by samples.
+
+A range is cut into parts of equal size from marks or from windows. *Marks* are the IDs of every grid-th entry, which
+counting finds. A *probe* is an ID, and its *window* is the first few entries at or after this ID. The distances of a
+window's IDs give the density of the stream at the probe. The densities give the numbers of entries between probes.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
-from streamclient.streams import pages, sampling, scripts
-from streamclient.streams.model import Counted, Cut, Range, StreamState, checked
-from streamclient.streams.scripts import Ids
-from streamclient.streams.stream_states import States
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
+from streamclient.streams import pages
+from streamclient.streams.states import (
+    Counted,
+    Cut,
+    Ids,
+    Range,
+    States,
+    StreamState,
+    checked,
+    ids_of,
+    parsed_ids,
+)
 from streamwire.stream_id import LAST, StreamId
+
+#: Number of entries sampled at a probe.
+WINDOW = 64
+
+_PROBES_PER_PART = 16  # probes per requested part of the range
+_MANY = 20_000  # minimum number of entries for which marks pay off
+_MARKS = range(800, 1600)  # possible numbers of marks: enough for eight parts whose sizes differ by at most a hundredth
+
+
+def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
+    """Cut at marks into `parts` parts, as equal as the grid allows, or into more so that none exceeds `most` entries.
+
+    `total` is the range's number of entries, `upto` its end.
+    """
+    if most is not None:
+        parts = max(parts, -(-total // max(grid, most // grid * grid)))
+    cuts: list[Cut] = []
+    done = 0
+    for part in range(1, parts):
+        at = total * part // parts // grid  # number of marks up to this cut
+        if most is not None:
+            at = min(at, done // grid + most // grid)
+        if at * grid > done and at * grid < total:
+            cuts.append((marks[at - 1], at * grid - done))
+            done = at * grid
+    while most is not None and total - done > most:
+        at = done // grid + most // grid
+        cuts.append((marks[at - 1], at * grid - done))
+        done = at * grid
+    return [*cuts, (upto, total - done)]
+
+
+def grid_of(count: int) -> int:
+    """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits.
+
+    Also returns `count` if marks do not pay off: for few entries, and for a `count` so large that it is only a limit.
+    """
+    if count < _MANY or count > _MANY * _MANY:
+        return count
+    return next((count // number for number in _MARKS if count % number == 0), count)
+
+
+def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
+    """Return the IDs to sample at: equal distances in time, or in sequence numbers within a single millisecond."""
+    count = parts * _PROBES_PER_PART
+    if upto.ms > after.ms:
+        step = (upto.ms - after.ms) / count
+        found = [StreamId(after.ms + int(step * i), 0) for i in range(count)]
+        found[0] = after.next()
+    else:
+        found = [StreamId(after.ms, after.seq + 1 + (upto.seq - after.seq) * i // count) for i in range(count)]
+    return sorted(set(found))
+
+
+def estimated(
+    at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int
+) -> list[StreamId]:
+    """Return the ends of at most `parts` ranges with equal estimated numbers of entries.
+
+    `windows[i]` has the IDs of the first `WINDOW` entries at or after `at[i]`.
+    """
+    points: list[StreamId] = []  # ends of sections of known density
+    weights: list[float] = []
+    for i, window in enumerate(windows):
+        edge = at[i + 1] if i + 1 < len(at) else upto.next()
+        inside = [entry_id for entry_id in window if entry_id < edge]
+        if not inside:
+            continue
+        points.append(inside[-1])
+        weights.append(len(inside))
+        if len(inside) == WINDOW:
+            # A full window: assume the same density up to the next probe.
+            covered = _distance(inside[0], inside[-1]) or 1.0
+            points.append(min(edge.before(), upto))
+            weights.append(len(inside) * _distance(inside[-1], edge) / covered)
+    ends: list[StreamId] = []
+    sums = list(accumulate(weights))
+    for part in range(1, parts):
+        wanted = sums[-1] * part / parts if sums else 0.0
+        index = bisect_left(sums, wanted)
+        if index >= len(points):
+            break
+        before = sums[index - 1] if index else 0.0
+        low = points[index - 1] if index else at[0].before()
+        share = (wanted - before) / weights[index] if weights[index] else 1.0
+        end = _between(low, points[index], share)
+        if end < upto and (not ends or end > ends[-1]) and end >= at[0]:
+            ends.append(end)
+    return [*ends, upto]
+
+
+def _distance(low: StreamId, high: StreamId) -> float:
+    if high.ms == low.ms:
+        return (high.seq - low.seq) / 2**20
+    return float(high.ms - low.ms)
+
+
+def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
+    if high.ms - low.ms > 1:
+        return StreamId(low.ms + int((high.ms - low.ms) * share), high.seq if share >= 1 else 0)
+    if high.ms == low.ms:
+        return StreamId(low.ms, low.seq + int((high.seq - low.seq) * share))
+    return high
+
 
 _SHORT = 1000  # maximum number of entries of a range that is read together with others
 _COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
@@ -53,7 +171,7 @@ class Entries:
         """
         answers = [self._known_nth(*request) for request in requested]
         left = [at for at, answer in enumerate(answers) if answer is None]
-        grids = [sampling.grid_of(requested[at][2]) for at in left]
+        grids = [grid_of(requested[at][2]) for at in left]
         several = zip((requested[at] for at in left), grids, strict=True)
         found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
         for at, grid, (marks, total) in zip(left, grids, found, strict=True):
@@ -130,7 +248,7 @@ class Entries:
             if known is None or known.marks[-1] != whole.upto:
                 continue
             if most is None and len(known.marks) >= parts * _MARKS_PER_PART:
-                found[whole] = sampling.cut(known.marks, known.grid, known.total, whole.upto, parts, None)
+                found[whole] = cut(known.marks, known.grid, known.total, whole.upto, parts, None)
         left = [(whole, parts) for whole, parts in wholes if whole not in found]
         found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
         return [found[whole] for whole, _ in wholes]
@@ -163,14 +281,14 @@ class Entries:
         scriptable = (at for at, request in enumerate(requested) if known.prefers_script(request[0]))
         large = [at for at in scriptable if requested[at][4] <= known.script_page(requested[at][0])]
         scripted = [
-            scripts.ids_of(stream, after, upto, most, grid, grid)
+            ids_of(stream, after, upto, most, grid, grid)
             for stream, after, upto, grid, most in (requested[at] for at in large)
         ]
         for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
             if isinstance(reply, ResponseError):
                 known.runs_scripts = False
             else:
-                ids = scripts.parsed_ids(reply)
+                ids = parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
         small = [at for at, request in enumerate(requested) if request[4] <= _SHORT and request[0] not in known.large]
         heads = [at for at in small if requested[at][4] == 1]
@@ -226,7 +344,7 @@ class Entries:
         for whole, parts in wholes:
             state = states[whole.stream]
             if whole in marks:
-                found.append(sampling.cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
+                found.append(cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
             elif state is None:
                 found.append([(whole.upto, None)])
             else:
@@ -235,22 +353,21 @@ class Entries:
 
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
         """Cut a range into parts of about the same size, estimated from samples."""
-        probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
-        windows = self._windows(whole, probes)
-        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
+        at = probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
+        windows = self._windows(whole, at)
+        return [(upto, None) for upto in estimated(at, windows, whole.upto, parts)]
 
     def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
         """Return the IDs of the first few entries of the range at or after each probe."""
         windows: list[Sequence[StreamId]] = []
         if self._known.prefers_script(whole.stream):
             for at in probes:
-                page = ids_by_script(self._connection, whole.stream, at.before(), whole.upto, sampling.WINDOW, 1, 1)
+                page = ids_by_script(self._connection, whole.stream, at.before(), whole.upto, WINDOW, 1, 1)
                 if page is None:
                     break
                 windows.append(page.marks)
         commands: list[Command] = [
-            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW)
-            for at in probes[len(windows) :]
+            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", WINDOW) for at in probes[len(windows) :]
         ]
         for reply in self._connection.pipeline(commands):
             rows = checked(self._connection, whole.stream, reply, "XRANGE")
@@ -261,9 +378,9 @@ class Entries:
 def ids_by_script(
     connection: Connection, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int
 ) -> Ids | None:
-    """Return the reply of the script `scripts.ids_of`; None if the server does not run it."""
-    (reply,) = connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
+    """Return the reply of the script `ids_of`; None if the server does not run it."""
+    (reply,) = connection.pipeline([ids_of(stream, after, upto, count, first, step)])
     if isinstance(reply, ResponseError):
         connection.capabilities.runs_scripts = False
         return None
-    return scripts.parsed_ids(reply)
+    return parsed_ids(reply)

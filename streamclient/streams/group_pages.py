@@ -17,11 +17,10 @@ import numpy as np
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, array_header
 from streamclient.connection import Command, Connection, Link
-from streamclient.errors import error
+from streamclient.errors import ResponseError, error
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
 from streamclient.streams.pages import Body
-from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _ALL = 2**31 - 1  # larger than the number of entries that a consumer has pending
@@ -79,7 +78,7 @@ class Read:
 def execute(connection: Connection, link: Link, reads: Sequence[Read]) -> list[list[Body] | Exception] | None:
     """Execute the reads in one transaction, and return the entries of each read, or its error (see `refusal`).
 
-    Returns None, and executes nothing, if a key that is watched on the link was changed. Raises `wire_errors.BROKEN`,
+    Returns None, and executes nothing, if a key that is watched on the link was changed. Raises `errors.BROKEN`,
     RefusedForNowError for a temporary refusal, and the error of the transaction.
     """
     # Each reply with entries is followed by a token, so that its end is found without parsing it.

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import AnyStr
 
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused
 from streamclient.reply_maps import pairs
 from streamclient.retry import Refusal, refusal_of
-from streamclient.streams.model import StreamState, checked
-from streamclient.wire_errors import ResponseError
+from streamclient.streams.states import StreamState, checked
 from streamwire.stream_id import ZERO, StreamId
 
 #: A group's largest pending ID, a query's consumers with their pending entries, and the number of pending entries of

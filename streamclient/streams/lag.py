@@ -4,6 +4,9 @@ The lag of a group is exact if the server reports it, or if the position is befo
 Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
 streams at a time. If the budget is exhausted, the rest is estimated from the time spans of the uncounted entries on
 each side.
+
+`unfinished` finds existing entries that groups have not read or acknowledged, which would be lost if a stream were
+emptied. The numbers of XINFO GROUPS also include entries that were trimmed before.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from typing import Any, NamedTuple
 
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
-from streamclient.streams import scripts
-from streamclient.streams.model import StreamState
-from streamclient.streams.pages import FIRST_PAGE, TARGET_BYTES, PageSize
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
+from streamclient.reply_maps import pairs
+from streamclient.streams.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
+from streamclient.streams.states import StreamState, ids_of, parsed_ids, stream_state
 from streamwire.stream_id import ZERO, StreamId
 
 _PAGE = 1000  # maximum number of entries per command; the server serves other clients between commands
@@ -102,7 +105,7 @@ class _Count:
         self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
         if known.prefers_script(name) and not self.backward:
             count = min(known.script_page(name), share)
-            return scripts.ids_of(self.stream, self.right, self.state.last_id, count, count, count), count, count * size
+            return ids_of(self.stream, self.right, self.state.last_id, count, count, count), count, count * size
         count = min(self.size.now, share)
         if size > _SMALL:
             count = max(1, min(count, TARGET_BYTES // size))
@@ -119,7 +122,7 @@ class _Count:
                 self.refused.add(self.backward)
             return 0, 0
         if command[0] == "EVAL":
-            page = scripts.parsed_ids(reply)
+            page = parsed_ids(reply)
             number, size, last = page.count, page.size, page.last
         else:
             number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
@@ -196,3 +199,74 @@ def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
     for each, reply in zip(counts, connection.pipeline(commands), strict=True):
         if not isinstance(reply, ResponseError):
             each.total = int(reply[1])
+
+
+_PENDING_PAGE = 1000  # pending entries of one reply
+_MOST = 100_000  # maximum number of pending entries examined per group; all others count as existing
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The existing entries of a stream that a group has yet to read (`unread`), and to acknowledge (`pending`)."""
+
+    stream: bytes
+    group: bytes
+    unread: Backlog
+    pending: int
+
+    def __str__(self) -> str:
+        about = "" if self.unread.is_exact else "about "
+        name = self.group.decode("utf-8", "replace")
+        return f"{name} ({about}{self.unread.entries} unread, {self.pending} pending)"
+
+
+def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]) -> list[Unfinished]:
+    """Return the groups with unfinished entries. `replies`: streams with their replies of XINFO STREAM and GROUPS."""
+    groups: list[tuple[bytes, StreamState, dict[bytes, Any], StreamId]] = []
+    for stream, reply, listed in replies:
+        if isinstance(reply, list) and isinstance(listed, list):
+            state = stream_state(reply, None)
+            several = map(pairs, listed)
+            groups += [(stream, state, group, StreamId.parse(group[b"last-delivered-id"])) for group in several]
+    requested = [Asked(stream, state, position, group.get(b"lag")) for stream, state, group, position in groups]
+    unread = backlogs(connection, requested, Budget())
+    found = [
+        Unfinished(stream, group[b"name"], backlog, _pending(connection, stream, state, group))
+        for (stream, state, group, _), backlog in zip(groups, unread, strict=True)
+    ]
+    return [each for each in found if each.unread.most or each.pending]
+
+
+def _pending(connection: Connection, stream: bytes, state: StreamState, group: dict[bytes, Any]) -> int:
+    """Return the number of a group's pending entries that exist.
+
+    If the server refuses to list them, return the number that XINFO GROUPS reported.
+    """
+    reported, first = int(group[b"pending"]), state.first_id
+    if not reported or first is None or not state.length:
+        return 0
+    (summary,) = connection.pipeline([("XPENDING", stream, group[b"name"])])
+    if isinstance(summary, ResponseError) or not summary[0]:
+        return reported
+    if first <= StreamId.parse(summary[1]) and state.max_deleted_id < first:
+        return reported
+    number = examined = 0
+    for page in _pages(connection, stream, group[b"name"], first):
+        number += len(page)
+        examined += len(page)
+        if state.max_deleted_id >= first:
+            replies = connection.pipeline([("XRANGE", stream, each, each) for each in page])
+            number -= sum(not reply for reply in replies)
+        if examined >= _MOST:
+            return min(reported, state.length, number + reported - examined)
+    return number
+
+
+def _pages(connection: Connection, stream: bytes, group: bytes, first: StreamId) -> Iterator[list[bytes]]:
+    """Yield the pending IDs from an ID on, in pages."""
+    while True:
+        (rows,) = connection.pipeline([("XPENDING", stream, group, str(first), "+", _PENDING_PAGE)])
+        if isinstance(rows, ResponseError) or not rows:
+            return
+        yield [row[0] for row in rows]
+        first = StreamId.parse(rows[-1][0]).next()

@@ -91,12 +91,9 @@ def within(name: str, packages: set[str]) -> bool:
 
 
 #: Modules of the connector that plan reads from their arguments alone.
-PLANS = [
-    ROOT / "spark_streams" / "read" / name
-    for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")
-]
+PLANS = [ROOT / "spark_streams" / "read" / name for name in ("query/planning.py", "ranges/plan.py")]
 #: Modules of the client that a plan may use: plain data about streams, and the type of the object that it asks.
-ASKS = {"streamclient.streams.model", "streamclient.streams.counting"}
+ASKS = {"streamclient.streams.states", "streamclient.streams.counting"}
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))

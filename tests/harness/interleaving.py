@@ -27,9 +27,8 @@ from engine.wire.encode import encoded
 from streamclient.commands import Command
 from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
-from streamclient.errors import PystreamsError
+from streamclient.errors import LinkError, PystreamsError, ResponseError
 from streamclient.replies import parse
-from streamclient.wire_errors import LinkError, ResponseError
 from tests.harness.replies import words
 
 #: Commands that run together, each as a tuple of words: one command or MULTI to EXEC, and the reads before it.

@@ -23,7 +23,7 @@ from pyspark.util import handle_worker_exception
 from spark_streams.source import PystreamsDataSource
 from streamclient import pool
 from streamclient.config import connect
-from streamclient.wire_errors import LinkError
+from streamclient.errors import LinkError
 from tests import servers
 from tests.spark_streams.driver import schema_of
 

@@ -12,9 +12,9 @@ from streamclient import pool
 from streamclient.commands import COMMANDS, is_idempotent, keys_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
+from streamclient.errors import LinkError
 from streamclient.pool import borrow
 from streamclient.replies import parse
-from streamclient.wire_errors import LinkError
 from tests import servers
 from tests.chaos.proxy import proxy
 from tests.spark_streams.driver import Site

@@ -16,9 +16,8 @@ import pytest
 import redis
 
 from streamclient.config.address import Endpoint, Login, Tls
-from streamclient.errors import PystreamsError
+from streamclient.errors import HandshakeError, LinkError, LoginRefusedError, PystreamsError
 from streamclient.link import Link
-from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError
 from tests import servers
 from tests.servers import certificates
 

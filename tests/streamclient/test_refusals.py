@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streamclient.config.address import parse
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused, row_refused
 from streamclient.retry import Refusal, is_forbidden, is_transient, redirection, refusal_of
-from streamclient.wire_errors import ResponseError
 
 LATER, SERVER, ROW = Refusal.LATER, Refusal.SERVER, Refusal.ROW
 TEXTS = {

@@ -24,8 +24,7 @@ from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.dashboard.security.sessions import Session
 from pystreams.errors import fail
 from streamclient.connection import BROKEN, Command, Connection
-from streamclient.errors import PystreamsError, error
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import PystreamsError, ResponseError, error
 from streamwire.stream_id import StreamId
 
 _RETRY_MS = 1000  # time for which connecting is tried

@@ -8,8 +8,7 @@ from pystreams.streams import tails
 from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
 from streamclient.connection import Connection
-from streamclient.errors import PystreamsError
-from streamclient.wire_errors import BROKEN, ResponseError
+from streamclient.errors import BROKEN, PystreamsError, ResponseError
 
 _COUNT = 100  # maximum number of entries per read
 _WAIT_MS = 1000  # time for which a read waits for new entries

@@ -29,9 +29,9 @@ from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
-from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 #: The limit: time in milliseconds after which waiting entries, silent consumers and an unchanged position are problems.

@@ -12,9 +12,9 @@ from typing import Any
 
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.streams import groups
-from streamclient.streams.model import stream_state
-from streamclient.wire_errors import ResponseError
+from streamclient.streams.states import stream_state
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000

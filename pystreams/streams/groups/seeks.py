@@ -18,8 +18,7 @@ from pystreams.streams.groups.group_states import Consumer, Group
 from pystreams.streams.paged_calls import failure
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
-from streamclient.errors import PystreamsError
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import PystreamsError, ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # consumer of a query that owns the group or delivers to it

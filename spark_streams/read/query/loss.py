@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from spark_streams.errors import PystreamsError, error, first_of
 from streamclient.config.address import Address
-from streamclient.streams.model import StreamState
+from streamclient.streams.states import StreamState
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

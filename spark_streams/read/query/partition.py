@@ -1,15 +1,26 @@
-"""Base classes of partitions, and of the readers whose copies read them in tasks."""
+"""Base classes of partitions, and of the readers whose copies read them in tasks.
+
+Spark accepts no metrics from a Python data source. So a task of a streaming query adds its counts of malformed values
+to the stream `MALFORMED_STREAM` of `spark_streams.reports`, and a `StreamMonitor` sums them for each batch. A task
+without malformed values sends nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.headline import headed
+from spark_streams.reports import MALFORMED_STREAM, MAXLEN, Malformed
 from spark_streams.worker import TaskCopy
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError
 
 
 class QueryPartition(InputPartition):
@@ -43,3 +54,38 @@ class TaskReader(TaskCopy):
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, QueryPartition):
             yield from partition_.batches(self._schema)
+
+
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+_log = logging.getLogger("spark_streams")
+_warned: set[str] = set()
+
+
+def report_malformed(connection: Connection, streams: Sequence[str], counts: Counter[str]) -> None:
+    """Log the counts once for each column and process, and add them to the stream. A refusal is only logged."""
+    if not counts:
+        return
+    for column, count in counts.items():
+        if column not in _warned:
+            _warned.add(column)
+            _log.warning(
+                "Column '%s' of %s: %d values did not parse. Add a string column _rescued to the schema to see their "
+                "text.",
+                column,
+                ", ".join(streams[:3]),
+                count,
+            )
+    context = TaskContext.get()
+    query = context.getLocalProperty(_QUERY) if context is not None else None
+    if context is None or query is None:
+        return
+    batch = int(context.getLocalProperty(_BATCH) or 0)
+    part = f"{context.partitionId()} {' '.join(streams)}"[:200]
+    made = Malformed(query, batch, part, dict(counts))
+    command: Command = ("XADD", MALFORMED_STREAM, "MAXLEN", "~", MAXLEN, "*", *made.to_fields())
+    try:
+        connection.command(*command)
+    except (PystreamsError, *BROKEN) as problem:
+        if str(problem) not in _warned:
+            _warned.add(str(problem))
+            _log.warning("Counts of values that did not parse cannot be written to %s: %s", MALFORMED_STREAM, problem)

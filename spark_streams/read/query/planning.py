@@ -1,20 +1,160 @@
-"""Planning arithmetic for both ways of consuming: limits, shares of streams, cuts into ranges, and tasks.
+"""Planning for both ways of consuming: limits, shares of streams, cuts into ranges, their contents, and tasks.
 
 The functions work on plain data, without Spark or a clock. If the data is not enough to find a cut, a function asks
 `entries` for counts, of all streams at once. The ranges of a batch are disjoint, and their union is the batch.
+
+At planning time, `expect` adds a fact from the server to each range: the number of its entries, or its first entry if
+counting would require reading. `find_missing` compares these facts with the entries that a task has read and with the
+stream's state afterwards. `spark_streams.read.query.loss` decides whether the stream is still the same.
+
+A range with a count is checked by its count. For any other range, these conclusions are possible:
+
+* if nothing was removed from the stream since planning, the range is complete;
+* if the range's first entry is missing, entries were trimmed or deleted;
+* if the stream's first entry is after the reader's position, unread entries may have been trimmed;
+* if the largest deleted ID has changed and lies in the range, that entry was deleted.
+
+In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
+
+`plan_shared` plans a batch of a shared group: the numbers of entries that each of its consumers may read and claim.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
-from spark_streams.read.query.contents import expect
+from spark_streams.read.query.loss import Known, Loss, find_another
+from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
 from streamclient.streams.counting import Entries
-from streamclient.streams.model import Cut, Range, StreamState
-from streamwire.stream_id import StreamId
+from streamclient.streams.states import Cut, Range, StreamState
+from streamwire.stream_id import LAST, ZERO, StreamId
+
+
+@dataclass
+class Read:
+    """Entries of a range that a reader received: their number, and further facts for a range without a count.
+
+    `first`: ID of the first entry. `checked`: ID of the last entry that had been read when the stream's first entry was
+    last checked; before any check, the last ID of the first page. `missed`: whether a check found the stream's first
+    entry after the previous `checked`, so that unread entries may have been trimmed.
+    """
+
+    entries: int = 0
+    pages: int = 0
+    first: StreamId | None = None
+    checked: StreamId | None = None
+    missed: bool = False
+
+    def follow(
+        self, id_at: Callable[[int], StreamId], first: int, last: int, read_state: Callable[[], StreamState | None]
+    ) -> None:
+        """Record a page of a range without a count. `id_at(first)` and `id_at(last)` are its first and last ID.
+
+        After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether unread entries may
+        have been trimmed. The few checks cause no false alarm if the reader is at least twice as fast as the trims.
+        """
+        if self.first is None:
+            self.first = id_at(first)
+        self.pages += 1
+        if self.pages & (self.pages - 1):
+            return
+        if self.checked is not None:
+            self.missed |= _front(read_state()) > self.checked.next()
+        self.checked = id_at(last)
+
+    def may_have_missed(self, part: Range, state: StreamState) -> bool:
+        """Return whether entries may have been trimmed before they were read, given a state after the last page."""
+        if self.missed or self.checked is None:
+            return self.missed
+        in_one_page = self.pages == 1 and self.checked >= part.upto
+        return not in_one_page and _front(state) > self.checked.next()
+
+
+def expect(parts: Sequence[Range], states: Mapping[str, StreamState | None], entries: Entries) -> list[Range]:
+    """Return the ranges with their number of entries, or with their first entry if counting would require reading.
+
+    `states`: states of all existing streams. Ranges of other streams stay unchanged.
+    """
+    found = [_deduced(part, states.get(part.stream)) for part in parts]
+    left = [
+        at
+        for at, part in enumerate(found)
+        if part.count is None and (entries.counts_cheaply or part.head is None) and states.get(part.stream) is not None
+    ]
+    requested = [found[at] for at in left]
+    if entries.counts_cheaply:
+        counts = entries.counts([(part.stream, part.after, part.upto) for part in requested])
+        for at, part, count in zip(left, requested, counts, strict=True):
+            found[at] = replace(part, count=count)
+    else:
+        heads = entries.nths([(part.stream, part.after, 1, part.upto) for part in requested])
+        for at, part, (head, count) in zip(left, requested, heads, strict=True):
+            found[at] = replace(part, head=head) if count else replace(part, count=0)
+    return found
+
+
+def _deduced(part: Range, state: StreamState | None) -> Range:
+    """Return the range with the contents that follow from the stream's state."""
+    if part.count is not None or state is None:
+        return part
+    if state.first_id is None or part.upto < state.first_id or part.after >= state.last_id:
+        return replace(part, count=0)
+    if part.after >= state.first_id:
+        return part
+    whole = state.length if part.upto >= state.last_id else None
+    return replace(part, count=whole, head=part.head or state.first_id)
+
+
+def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
+    """Return the loss in the range; None if no loss is known.
+
+    `known`: facts of the stream when the range was planned. `state`: the stream's current state. `read`: the entries
+    that were read from the whole range; None if reading has not begun.
+    """
+    if state is None:
+        whole = part.count == 0 or (read is not None and part.count == read.entries)
+        return None if whole else Loss("it no longer exists", recreated=True)
+    another = find_another(known, state)
+    if another is not None:
+        return another
+    if part.count is not None:
+        return None if read is None else _miscounted(part, part.count, read)
+    untouched = state.entries_added is not None and known.removed == state.entries_added - state.length
+    if part.head is not None and (_front(state) > part.head if read is None else read.first != part.head):
+        if untouched:
+            return Loss(f"the entry {part.head} is gone, although no entry was removed", recreated=True)
+        return Loss("", upto=min(part.upto, max(_front(state).before(), part.head)))
+    if untouched:
+        return None
+    if read is not None and read.may_have_missed(part, state):
+        return Loss("", upto=min(part.upto, _front(state).before()))
+    deleted, seen = state.max_deleted_id, known.deleted
+    if seen is not None and max(part.after, seen) < deleted <= part.upto:
+        return Loss("", upto=deleted)
+    if known.removed is not None and known.first is not None and known.first == state.first_id:
+        # Only single entries were deleted, all between the stream's first entry and the largest deleted ID.
+        inside = part.after < known.first and deleted <= part.upto
+        return Loss("", upto=deleted) if inside else None
+    return None
+
+
+def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
+    if read.entries > count:
+        found = f"the range ({part.after}, {part.upto}] now has {read.entries} entries; it had {count}"
+        return Loss(found, recreated=True)
+    return Loss("", upto=part.upto, count=count - read.entries) if read.entries < count else None
+
+
+def _front(state: StreamState | None) -> StreamId:
+    """Return the smallest ID that may still be in the stream."""
+    if state is None:
+        return LAST
+    return state.last_id.next() if state.first_id is None else state.first_id
+
 
 _RANGE_COST = 30  # fixed cost of a range, as a number of entries
 _TASK_COST = 100_000  # cost of a task in Spark, on driver and worker, as a number of entries
@@ -224,3 +364,60 @@ def limited(
                 # A stream with more entries than estimated may use up the remainder.
                 waiting[stream] = waiting[stream] - found if waiting[stream] > found else limit
     return reached, counts
+
+
+_MOST = 100_000  # default maximum number of entries per task, which arrive in one reply
+
+
+@dataclass(frozen=True)
+class SharedFacts:
+    """Facts for planning a batch of a shared group.
+
+    `lag`: number of entries that the group has yet to read in each stream, or an estimate. `claims`: number of entries
+    pending for other consumers that may be claimed. `starts`: start of a new query, if the batch is planned without
+    knowing the previous one (Spark 4.0 and 4.1). `cores`: cores for which tasks are planned. `lost`: number of entries
+    that the query has noticed as lost so far.
+    """
+
+    lag: Mapping[str, int]
+    claims: Mapping[str, int]
+    source: Source
+    starts: Mapping[str, StreamId] | None = None
+    cores: int = 1
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
+def plan_shared(number: int, since: int, facts: SharedFacts, limits: LimitOptions) -> Offsets:
+    """Return the batch with the number `number`. `since`: number of the last batch of the query's earlier runs.
+
+    The batch is empty if the group has no entries for it.
+    """
+    lag = facts.lag
+    if limits.max_entries is not None:
+        left = max(0, limits.max_entries - sum(facts.claims.values()))
+        lag = shares(left, lag, number) if left else {}
+    most = limits.max_per_partition or _MOST
+    # A batch without a known start has all existing entries, in as many parts as necessary.
+    wanted = parts(lag, limits.min_partitions, limits.max_per_partition if facts.starts is None else most)
+    reads = {stream: _equal_parts(count, wanted.get(stream, 1), most) for stream, count in lag.items() if count}
+    reads = {**dict.fromkeys(facts.claims, (0,)), **reads}
+    consumers = [
+        Range(stream, ZERO, LAST, index, count + (0 if index else facts.claims.get(stream, 0)))
+        for stream, counts in sorted(reads.items())
+        for index, count in enumerate(counts)
+    ]
+    return Offsets(
+        {},
+        tasks=tasks(consumers, limits, facts.cores),
+        lost=facts.lost,
+        shared=SharedBatch(number, since, reads, facts.claims),
+        source=facts.source,
+        starts=facts.starts,
+    )
+
+
+def _equal_parts(count: int, parts: int, most: int) -> tuple[int, ...]:
+    """Return the number of entries of each part: numbers that differ by at most 1, none above `most`."""
+    parts = max(1, min(parts, count))
+    count = min(count, parts * most)
+    return tuple(count * (part + 1) // parts - count * part // parts for part in range(parts))

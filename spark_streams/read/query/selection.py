@@ -18,7 +18,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address
-from streamclient.streams.model import StreamState, last_id_of
+from streamclient.streams.states import StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer
 
 #: End of a message about the embedded engine, which is used if no server is named.

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import loss
-from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.planning import find_missing
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
-from streamclient.streams.model import Range, StreamState
+from streamclient.streams.states import Range, StreamState
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
@@ -194,8 +194,9 @@ class Continuity:
         baselines: dict[str, Baseline] = {}
         losses: dict[str, Loss] = {}
         for stream, parts in by_stream.items():
-            baselines[stream] = baseline = self._planned_baseline(begin, end, parts)
-            upto, first, head = parts[-1].upto, end.firsts.get(stream), end.heads.get(stream)
+            baseline, upto = self._planned_baseline(begin, end, parts), parts[-1].upto
+            baselines[stream] = replace(baseline, deleted=max(baseline.deleted, upto))
+            first, head = end.firsts.get(stream), end.heads.get(stream)
             # Without a head, the offset does not show which entries of the batch had been deleted when it was planned.
             known = Known(upto, end.added.get(stream), first, deleted=None if head is None else baseline.deleted)
             missing = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, states[stream])
@@ -218,7 +219,7 @@ class Continuity:
         """Return the facts about a stream before a batch that was planned earlier."""
         stream, first = parts[0].stream, end.firsts.get(parts[0].stream)
         baseline = baseline_in(begin, stream)
-        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO), parts[-1].upto)
+        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
         was_replaced = end.starts is not None and end.is_another(begin, stream)
         jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
         if jumps or stream not in begin.streams or was_replaced:

@@ -15,7 +15,7 @@ from spark_streams.errors import PystreamsError, error, first_of
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Finish, Offsets
 from streamclient.config.address import Address
-from streamclient.streams.model import GroupState, Range, StreamState
+from streamclient.streams.states import GroupState, Range, StreamState
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 

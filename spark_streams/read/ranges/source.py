@@ -15,23 +15,28 @@ from dataclasses import replace
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.read.query import identity, planning
-from spark_streams.read.query.contents import expect
+from spark_streams.read.query import planning
 from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Known
-from spark_streams.read.query.offsets import Finish, Offsets
-from spark_streams.read.query.planning import States
+from spark_streams.read.query.offsets import (
+    Finish,
+    Offsets,
+    check_identity,
+    query_of,
+    same_streams,
+    source_of,
+    source_without_begin,
+)
+from spark_streams.read.query.planning import States, expect
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
 from spark_streams.read.ranges.continuity import Continuity, baselines_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.parts import tasks_between
-from spark_streams.read.ranges.plan import BatchPlan, Facts, first_offset, plan, plan_without_begin
-from spark_streams.read.ranges.replica_reads import Preference
-from spark_streams.read.ranges.task import RangePartition, known_of
+from spark_streams.read.ranges.plan import BatchPlan, Facts, first_offset, plan, plan_without_begin, tasks_between
+from spark_streams.read.ranges.task import Preference, RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
-from streamclient.streams.model import Range, StreamState, last_id_of
+from streamclient.streams.states import Range, StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
 
@@ -90,7 +95,7 @@ class RangeSource:
         for stream in (stream for stream, state in states.items() if state is None and not is_missing):
             _log.warning("The stream %s does not exist yet. The query waits for it.", stream)
         self._continuity.see(states)
-        source = end.source if end is not None and starts else identity.source_of(self._options, self._address)
+        source = end.source if end is not None and starts else source_of(self._options, self._address)
         return first_offset(baselines, states, source)
 
     def everything(self) -> Offsets:
@@ -104,7 +109,7 @@ class RangeSource:
             if fails_missing(self._options, available_now=False):
                 check_exist(self._options, states, self._address)
             starts = self._new_starts(server, states, {}, changes=False)
-            source = identity.source_without_begin(self._options, self._address)
+            source = source_without_begin(self._options, self._address)
             end = plan_without_begin(starts, states, source, self._options, server.entries, os.cpu_count() or 1)
         self._continuity.see(states)
         return end
@@ -120,8 +125,8 @@ class RangeSource:
             return list(found)
         is_first = not self._checked
         if is_first:
-            identity.check(self._options, self._address, begin, found)
-        if self._options.pattern is not None and identity.same_streams(self._options, begin):
+            check_identity(self._options, self._address, begin, found)
+        if self._options.pattern is not None and same_streams(self._options, begin):
             found = sorted({*found, *begin.streams})
         if is_first and begin.source is not None and begin.source.group != self._options.group:
             self._group.check_consumers(server, found)
@@ -193,7 +198,7 @@ class RangeSource:
             frozenset(streams),
             states,
             self._continuity.find_starts(server, begin, states),
-            identity.source_of(options, self._address, begin),
+            source_of(options, self._address, begin),
             finds_streams=options.pattern is not None,
             acknowledges=self._group.delivers,
             targets=self._targets,
@@ -226,7 +231,7 @@ class RangeSource:
         self._rotation += planned.is_limited
         # The leases are taken only when there is a batch, because a query that restarts before its first batch has a
         # new ID.
-        self._lease.hold(server, identity.query_of(begin), planned.moved)
+        self._lease.hold(server, query_of(begin), planned.moved)
         self._deliver(server, begin, planned.end, {stream: planned.seen[stream] for stream in planned.moved})
         self._continuity.record_batch(planned)
         if len(streams) > _FEW:
@@ -245,7 +250,7 @@ class RangeSource:
         """
         options = self._options
         if not self._checked:
-            identity.check(options, self._address, end, options.streams if options.pattern is None else None)
+            check_identity(options, self._address, end, options.streams if options.pattern is None else None)
         tasks = tasks_between(begin, end)
         if end.starts is not None:
             self._continuity.check_ends(begin, end)
@@ -254,7 +259,7 @@ class RangeSource:
         by_stream = _by_stream(tasks)
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.hold(server, identity.query_of(end), by_stream)
+            self._lease.hold(server, query_of(end), by_stream)
             existing = self._continuity.check_planned(server, begin, end, by_stream)
             contents = self._contents(server, end, by_stream, existing)
             self._deliver(server, begin, end, existing)

@@ -33,9 +33,9 @@ from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, is_forbidden, refusal_of
-from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 

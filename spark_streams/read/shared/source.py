@@ -17,21 +17,28 @@ from dataclasses import replace
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, error, fail, first_of
-from spark_streams.read.query import identity, loss, planning
+from spark_streams.read.query import loss, planning
 from spark_streams.read.query.lease import Lease, lease_name
 from spark_streams.read.query.loss import Baseline, Loss
-from spark_streams.read.query.offsets import Finish, Offsets, SharedBatch
-from spark_streams.read.query.planning import States
+from spark_streams.read.query.offsets import (
+    Finish,
+    Offsets,
+    SharedBatch,
+    check_identity,
+    query_of,
+    source_of,
+    source_without_begin,
+)
+from spark_streams.read.query.planning import SharedFacts, States, plan_shared
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
 from spark_streams.read.shared import protocol
-from spark_streams.read.shared.plan import Facts, plan
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.groups import removed
-from streamclient.streams.model import GroupState, StreamState, last_id_of
+from streamclient.streams.states import GroupState, StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -106,9 +113,7 @@ class SharedSource:
                 since = end.shared.since
                 return Offsets({}, shared=SharedBatch(since, since), source=end.source)
             since = self._last_batch(connection, server, list(states))
-            return Offsets(
-                {}, shared=SharedBatch(since, since), source=identity.source_of(self._options, self._address)
-            )
+            return Offsets({}, shared=SharedBatch(since, since), source=source_of(self._options, self._address))
 
     def _starts(self, states: Mapping[str, StreamState | None]) -> dict[str, StreamId]:
         """Return the positions at which a new query's groups begin in the streams that do not have the group."""
@@ -138,8 +143,8 @@ class SharedSource:
             since = self._last_batch(connection, server, streams)
             unread = {stream: _most_unread(state, starts.get(stream)) for stream, state in states.items()}
             claims = self._claimable(connection, server, states, SharedBatch(since, since))
-            source = identity.source_without_begin(self._options, self._address)
-            facts = Facts(unread, claims, source, starts, cores=os.cpu_count() or 1)
+            source = source_without_begin(self._options, self._address)
+            facts = SharedFacts(unread, claims, source, starts, cores=os.cpu_count() or 1)
             number = max(since + 2, time.time_ns() // 1_000_000)
             self._noted = number, server.states.scripted(states)
             for stream, state in states.items():
@@ -147,7 +152,7 @@ class SharedSource:
                     self._known[stream] = _unread_from(starts[stream], state)
                 elif state is not None:
                     self._known[stream] = loss.group_baseline(state)
-        return plan(number, since, facts, planning.unlimited(self._options))
+        return plan_shared(number, since, facts, planning.unlimited(self._options))
 
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
         """Return the largest batch number in the streams' ledgers and among the consumers of their groups."""
@@ -187,12 +192,12 @@ class SharedSource:
             states = server.states.of(due, self._group)
             facts = self._facts(connection, server, begin, last, states)
             limits = planning.unlimited(self._options) if unlimited else self._options
-            end = plan(last.number + 1, last.since, facts, limits)
+            end = plan_shared(last.number + 1, last.since, facts, limits)
             self._noted = last.number + 1, server.states.scripted(states)
             self._watch.settle(begin, self._quiet(states, facts))
             if end.shared is None or end.shared.is_empty:
                 return begin
-            self._lease.hold(server, identity.query_of(begin), end.shared.reads)
+            self._lease.hold(server, query_of(begin), end.shared.reads)
             self._watch.settle(end, {})
             self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
             self._planned_at = end.shared.number, time.monotonic()
@@ -218,7 +223,7 @@ class SharedSource:
 
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, last: SharedBatch, states: States
-    ) -> Facts:
+    ) -> SharedFacts:
         """Return the facts for planning a batch. Creates missing groups, and reports losses."""
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
@@ -240,11 +245,11 @@ class SharedSource:
         for stream, state in states.items():
             if state is not None and state.group is not None:
                 self._known[stream] = loss.group_baseline(state, self._known.get(stream))
-        source = identity.source_of(self._options, self._address, begin)
+        source = source_of(self._options, self._address, begin)
         lost = {stream: begin.lost.get(stream, 0) + count for stream, count in self._lost.items()}
-        return Facts(lag, claims, source, cores=os.cpu_count() or 1, lost={**begin.lost, **lost})
+        return SharedFacts(lag, claims, source, cores=os.cpu_count() or 1, lost={**begin.lost, **lost})
 
-    def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
+    def _quiet(self, states: States, facts: SharedFacts) -> dict[str, StreamState | None]:
         """Return the streams that have no entries to read or claim until the stream or its group changes."""
         waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
@@ -276,9 +281,9 @@ class SharedSource:
         return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
-        """Return the batch of an offset. Raises the errors of `identity.check` if it belongs to another query."""
+        """Return the batch of an offset. Raises the errors of `check_identity` if it belongs to another query."""
         if not self._checked:
-            identity.check(self._options, self._address, offset, streams)
+            check_identity(self._options, self._address, offset, streams)
             self._checked = streams is not None
         if offset.shared is None:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
@@ -457,7 +462,7 @@ class SharedSource:
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.hold(server, identity.query_of(end), batch.reads)
+            self._lease.hold(server, query_of(end), batch.reads)
             if end.starts is not None and not options.fails:  # planned without checking for lost groups
                 states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}

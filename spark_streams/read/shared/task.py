@@ -25,24 +25,25 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import drivers
 from spark_streams.errors import StreamError
-from spark_streams.read.query import loss, misfits
+from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline, Loss
-from spark_streams.read.query.partition import QueryPartition
+from spark_streams.read.query.partition import QueryPartition, report_malformed
 from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection, Link
+from streamclient.errors import ResponseError
 from streamclient.pool import borrow
 from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
 from streamclient.streams import group_pages
-from streamclient.streams.group_pages import Body, Claim, Consumer, Read
+from streamclient.streams.group_pages import Claim, Consumer, Read
 from streamclient.streams.groups import removed
-from streamclient.streams.model import StreamState
-from streamclient.streams.pages import PageSize, joined
+from streamclient.streams.page_size import PageSize
+from streamclient.streams.pages import Body, joined
+from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import open_server
-from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 
@@ -80,7 +81,7 @@ class SharedPartition(QueryPartition):
                         check.see(part, batch)
                     if batch.num_rows:
                         yield batch
-            misfits.report(connection, [*dict.fromkeys(task.stream for task in self.tasks)], counts)
+            report_malformed(connection, [*dict.fromkeys(task.stream for task in self.tasks)], counts)
         if check is not None:
             check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from streamclient.connection import Command, Connection
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 
 
 def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:

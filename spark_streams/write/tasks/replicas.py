@@ -8,7 +8,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.protocol import FENCE_FIELDS, StreamFence
 from streamclient.connection import Command, Connection, Link
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 
 
 class ReplicaWait:

@@ -47,10 +47,10 @@ from spark_streams.write.tasks import column_writes
 from spark_streams.write.tasks.replicas import ReplicaWait
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
+from streamclient.errors import LinkError, ResponseError
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import TransactionResult, pack, transaction_result
 from streamclient.retry import Refusal, is_transient, reason_of, redirection, refusal_of
-from streamclient.wire_errors import LinkError, ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _ASKING_REPLY = b"+OK\r\n"

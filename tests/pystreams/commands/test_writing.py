@@ -16,8 +16,7 @@ import redis
 
 from pystreams.streams.producer import Producer
 from streamclient.connection import Connection
-from streamclient.errors import PystreamsError
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import PystreamsError, ResponseError
 from streamwire.slots import checksum
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli

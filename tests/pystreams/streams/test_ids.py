@@ -12,7 +12,7 @@ from pystreams.streams import dead_letters, ids, inventory
 from pystreams.streams.groups import group_states as groups
 from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
-from streamclient.wire_errors import ResponseError
+from streamclient.errors import ResponseError
 from tests import servers
 
 _LARGE = b"x" * 300_000

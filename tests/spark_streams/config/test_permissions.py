@@ -13,7 +13,6 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
-from spark_streams.read.ranges import owned_group
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
@@ -165,7 +164,6 @@ def test_the_printed_rules_are_sufficient_and_necessary(
 ) -> None:
     """With the rules that NOT_PERMITTED prints, the feature works; without any one of them, it fails or falls back."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
-    monkeypatch.setattr(owned_group, "_MANY", 0)
     feature = FEATURES[name]
     url = instance.url.replace("://", "://job:x@")
     rules = feature.rules(url)

@@ -11,7 +11,7 @@ from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.ranges.plan import BatchStart, Facts
 from streamclient.streams.counting import Entries
-from streamclient.streams.model import Cut, Range, StreamState
+from streamclient.streams.states import Cut, Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 

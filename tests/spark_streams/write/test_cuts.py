@@ -22,7 +22,7 @@ from streamclient import link as link_module
 from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams import group_reads
+from streamclient.streams import delivery
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import wait_for
@@ -57,7 +57,7 @@ def test_a_query_survives_cuts(
     bytes.
     """
     given = dict(given)
-    monkeypatch.setattr(group_reads, "PAGE", given.pop("deliver", group_reads.PAGE))
+    monkeypatch.setattr(delivery, "PAGE", given.pop("deliver", delivery.PAGE))
     options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **given}
     options = {name: value for name, value in options.items() if value is not None}
     site.add("s", 1)

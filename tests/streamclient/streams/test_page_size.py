@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamclient.streams.entries.page_size import PageSize
+from streamclient.streams.page_size import PageSize
 
 MB = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamclient.streams import sampling
+from streamclient.streams import counting
 from streamwire.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
@@ -21,7 +21,7 @@ def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: 
     grid = grid if most is None else min(grid, most)
     ids = [StreamId(n + 1, 0) for n in range(total)]
     upto = StreamId(total + 50, 0)
-    cuts = sampling.cut(ids[grid - 1 :: grid], grid, total, upto, parts, most)
+    cuts = counting.cut(ids[grid - 1 :: grid], grid, total, upto, parts, most)
     ends = [end for end, _ in cuts]
     assert ends == sorted(set(ends))
     assert ends[-1] == upto
@@ -43,7 +43,7 @@ def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
     """For many entries, 800 to 1,599 marks are set, one of them at the last entry. For few entries, or a prime number
     of entries, only the last entry is marked.
     """
-    grid = sampling.grid_of(count)
+    grid = counting.grid_of(count)
     assert count % grid == 0
     assert 800 <= count // grid < 1600 if 20_000 <= count <= 1_000_000 and count != 20_011 else grid == count
 
@@ -68,9 +68,9 @@ def test_sampled_cuts_are_near(name: str, parts: int) -> None:
     ids = STREAMS[name]
     after = ids[0].before() if ids else ZERO
     upto = ids[-1] if ids else StreamId(9, 0)
-    probes = sampling.probes(after, upto, parts)
-    windows = [ids[bisect_right(ids, at.before()) :][: sampling.WINDOW] for at in probes]
-    ends = sampling.estimated(probes, windows, upto, parts)
+    probes = counting.probes(after, upto, parts)
+    windows = [ids[bisect_right(ids, at.before()) :][: counting.WINDOW] for at in probes]
+    ends = counting.estimated(probes, windows, upto, parts)
     assert ends[-1] == upto
     assert ends == sorted(set(ends))
     assert len(ends) <= parts

@@ -10,10 +10,9 @@ import redis
 from spark_streams.errors import StreamError
 from streamclient.connection import Connection
 from streamclient.streams import delivery as redis_delivery
-from streamclient.streams.engine import EngineEntries
-from streamclient.streams.model import Range, StreamState
 from streamclient.streams.pages import pages
-from streamclient.streams.stream_server import extended_server, open_server, plain_server
+from streamclient.streams.states import Range, StreamState
+from streamclient.streams.stream_server import EngineEntries, extended_server, open_server, plain_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 

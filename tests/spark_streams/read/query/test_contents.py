@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
+from spark_streams.read.query.planning import Read, expect, find_missing
 from streamclient.streams.counting import Entries
-from streamclient.streams.model import Range, StreamState
+from streamclient.streams.states import Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 

@@ -9,7 +9,7 @@ import pytest
 from spark_streams.read.query import loss
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.model import StreamState
+from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import StreamServer, open_server
 from tests.spark_streams.driver import Site, numbers
 

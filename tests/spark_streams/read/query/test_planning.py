@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
 from streamclient.streams.counting import Entries
-from streamclient.streams.model import Range
+from streamclient.streams.states import Range
 from streamwire.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamclient.connection import Connection
-from streamclient.streams import delivery, group_reads, sampling
+from streamclient.streams import counting, delivery
 from streamclient.streams.stream_server import plain_server
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
@@ -20,8 +20,8 @@ _BATCH, _PAGE = 100, 20
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver batches of a hundred entries in pages, and acknowledge them by deleting their consumers."""
-    monkeypatch.setattr(group_reads, "PAGE", _PAGE)
-    monkeypatch.setattr(sampling, "_MANY", 100)
+    monkeypatch.setattr(delivery, "PAGE", _PAGE)
+    monkeypatch.setattr(counting, "_MANY", 100)
     monkeypatch.setattr(delivery, "_MANY_PENDING", 10)
 
 

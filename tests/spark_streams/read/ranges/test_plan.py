@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.parts import tasks_between
-from spark_streams.read.ranges.plan import BatchPlan, plan
-from streamclient.streams.model import Range
+from spark_streams.read.ranges.plan import BatchPlan, plan, tasks_between
+from streamclient.streams.states import Range
 from tests.spark_streams.read.memory import Memory, Stream, at
 
 _LIMITS = {each.name for each in fields(LimitOptions)}

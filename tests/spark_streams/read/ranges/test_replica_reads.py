@@ -15,7 +15,7 @@ import redis
 from spark_streams.config import options
 from spark_streams.errors import OptionsError, ServerError
 from spark_streams.read.batch import BatchReader
-from spark_streams.read.ranges import replica_reads
+from spark_streams.read.ranges import task
 from streamclient import pool, replicas
 from streamclient.config.address import Address, Endpoint
 from streamclient.routing import Topology
@@ -230,8 +230,8 @@ def test_an_unreachable_replica_is_tried_once(pair: Pair, monkeypatch: pytest.Mo
     closed = Endpoint("127.0.0.1", servers.free_port())
     monkeypatch.setattr(Topology, "replicas", lambda topology, node: [closed])
     tried: list[Address] = []
-    lend = replica_reads.borrow
-    monkeypatch.setattr(replica_reads, "borrow", lambda address: tried.append(address) or lend(address))
+    lend = task.borrow
+    monkeypatch.setattr(task, "borrow", lambda address: tried.append(address) or lend(address))
     query = pair.query(minPartitions="6")
     assert len(query.trigger() or []) == 150
     assert len(query.partitions[0]) == 6

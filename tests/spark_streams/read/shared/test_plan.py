@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
-from spark_streams.read.shared.plan import Facts, plan
+from spark_streams.read.query.planning import SharedFacts, plan_shared
 from streamwire.stream_id import ZERO
 
 
 def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, number: int = 7, **limits: Any) -> Offsets:
-    facts = Facts(lag, claims, Source("shared"), starts, cores=8)
-    return plan(number, 3, facts, LimitOptions(**limits))
+    facts = SharedFacts(lag, claims, Source("shared"), starts, cores=8)
+    return plan_shared(number, 3, facts, LimitOptions(**limits))
 
 
 def batch_of(end: Offsets) -> SharedBatch:

@@ -11,8 +11,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from streamclient.errors import PystreamsError
-from streamclient.wire_errors import BROKEN
+from streamclient.errors import BROKEN, PystreamsError
 from tests.pystreams.conftest import Cli
 from tests.servers.sentinels import PATIENCE, Member, Sentinels, family, sentinels
 from tests.suite.long import FULL, long_only
