@@ -112,6 +112,13 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
     )
 
 
+def forget() -> None:
+    """Drop everything that this process has cached about replicas."""
+    for cached in (_found, _zones, _silent):
+        cached.clear()
+    _warned.clear()
+
+
 def exclude(replica: Address) -> None:
     """Exclude a replica, which does not reply, from the results of `of_node` for a minute."""
     _silent[replica] = time.monotonic() + _SILENT_SECONDS

@@ -74,7 +74,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         super().__init__(schema)
         self._options = options
         self._address = address
-        self._source = self._make() if options.group_prefix is None else None
+        self.source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
         self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # offsets of the last calls
         self._planned_from: dict[str, Any] | None = None  # start of the last planned batch
@@ -95,12 +95,12 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
 
         With groupIdPrefix, the group's name is taken from these offsets. A new query gets a new group.
         """
-        if self._source is None:
+        if self.source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]
             group = known[-1] if known else f"{self._options.group_prefix}-{secrets.token_hex(4)}"
             self._options = replace(self._options, group=group, group_prefix=None)
-            self._source = self._make()
-        return self._source
+            self.source = self._make()
+        return self.source
 
     def _next(self, start: dict[str, Any], *, unlimited: bool) -> dict[str, Any]:
         """Return the end of the batch after `start`, or `start` if there are no new entries.
@@ -150,8 +150,8 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
     @headed
     def stop(self) -> None:
         """Release the query's group and close the planner's connections, at the end of the query."""
-        if self._source is not None:
-            self._source.stop()
+        if self.source is not None:
+            self.source.stop()
         pool.close_all()
 
 

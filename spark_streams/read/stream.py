@@ -61,8 +61,8 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Prepare for Trigger.AvailableNow: read all existing entries, then stop."""
         self._available_now = True
-        if self._source is not None:
-            self._source.prepare_available_now()
+        if self.source is not None:
+            self.source.prepare_available_now()
 
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -74,7 +74,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the last known end of the streams, for the query's progress."""
-        latest = None if self._source is None else self._source.latest
+        latest = None if self.source is None else self.source.latest
         if latest is None:
             return None
         if self._reported is None or self._reported[0] is not latest:

@@ -34,14 +34,14 @@ class BatchPage:
 
     def __init__(self, batches: Sequence[EntryBatch]) -> None:
         self.count = sum(batch.count for batch in batches)
-        self._batches = batches
+        self.batches = batches
         self._last = last_of(batches[0].names)
         self._known: dict[int, Values | None] = {}
 
     def _values(self, number: int) -> Values | None:
         """Return a field's values in all batches, concatenated; None if a batch was sent without them."""
         if number not in self._known:
-            found = [batch.values[number] for batch in self._batches]
+            found = [batch.values[number] for batch in self.batches]
             self._known[number] = found[0] if len(found) == 1 else _joined(found)
         return self._known[number]
 
@@ -51,7 +51,7 @@ class BatchPage:
         return [self]
 
     def last_id(self) -> bytes:
-        ids = self._batches[-1].ids
+        ids = self.batches[-1].ids
         if isinstance(ids, Values):
             return ids.data[int(ids.starts[-1]) : int(ids.starts[-1] + ids.lengths[-1])].tobytes()
         assert ids is not None
@@ -59,29 +59,29 @@ class BatchPage:
 
     def _halves(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return the milliseconds and sequence numbers of the IDs, from the batches that have IDs as numbers."""
-        pairs = [batch.ids for batch in self._batches if isinstance(batch.ids, tuple)]
+        pairs = [batch.ids for batch in self.batches if isinstance(batch.ids, tuple)]
         return np.concatenate([ms for ms, _ in pairs]), np.concatenate([seq for _, seq in pairs])
 
     def ids(self) -> Any:
-        texts = self._batches[0].ids
+        texts = self.batches[0].ids
         if isinstance(texts, Values):
             return _array(texts)
         ms, seq = self._halves()
         return pc.binary_join_element_wise(_ms_texts(ms), _seq_texts(seq), pa.scalar(b"-", pa.binary()))
 
     def id_texts(self, rows: slice = ALL) -> list[bytes]:
-        texts = self._batches[0].ids
+        texts = self.batches[0].ids
         if isinstance(texts, Values):
             return texts.texts(rows)
         ms, seq = self._halves()
         return [b"%d-%d" % pair for pair in zip(ms[rows].tolist(), seq[rows].tolist(), strict=True)]
 
     def milliseconds(self) -> Any:
-        texts = self._batches[0].ids
+        texts = self.batches[0].ids
         return milliseconds(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[0])
 
     def sequences(self) -> Any:
-        texts = self._batches[0].ids
+        texts = self.batches[0].ids
         return sequences(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[1])
 
     def column(self, name: bytes) -> Any:
@@ -114,11 +114,11 @@ class BatchPage:
         width = len(names)
         keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))
         offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
-        if isinstance(self._batches[0].ids, Values):
+        if isinstance(self.batches[0].ids, Values):
             # Order the values as in the frames, so that the offsets ascend.
             spans = [(column.starts, column.ends) for column in map(self._values, numbers) if column is not None]
             edges = np.array(spans, np.int32).transpose(2, 0, 1)
-            return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(edges).ravel())
+            return offsets, keys, _spread(self.batches[0].ids.data, np.ascontiguousarray(edges).ravel())
         # Concatenate the columns, then take their values in the order of the entries.
         values = pa.concat_arrays([self._column(number) for number in numbers])
         order = (np.arange(self.count)[:, None] + self.count * np.arange(width)).ravel()

@@ -29,6 +29,7 @@ from streamclient.streams.states import Range
 from streamwire.stream_id import LAST, StreamId
 
 _COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
+_AT_ONCE = 8  # number of streams counted at a time
 _SAMPLE_BYTES = 1 << 18  # bytes after which sampling stops
 _SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sample's
 _SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
@@ -178,12 +179,26 @@ def _pages(
     upto: StreamId,
     size: PageSize | None = None,
 ) -> Iterator[Page]:
-    """Yield the pages of a source, from XRANGE with page sizes `size` if the server refuses another command."""
+    """Send the first request, and return the pages of a source.
 
+    If the server refuses another command than XRANGE, the pages come from XRANGE, with page sizes `size`.
+    """
+    first = connection.request([source.command(after)])
+    return _pages_from(connection, stream, after, source, upto, size, first)
+
+
+def _pages_from(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    source: _Rows | _Columns,
+    upto: StreamId,
+    size: PageSize | None,
+    token: bytes,
+) -> Iterator[Page]:
     def ask(behind: StreamId) -> bytes:
         return connection.request([source.command(behind)])
 
-    token = ask(after)
     while True:
         buffer, stop = connection.receive(token)
         try:
@@ -237,16 +252,23 @@ def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
 def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
     """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Stops
     at `most` entries.
+
+    The first pages of several streams are requested together.
     """
     results: list[tuple[list[StreamId], int]] = []
-    for stream, after, upto, grid, counted, most in requested:
-        found: list[StreamId] = []
-        total = counted
-        for page in pages(connection, stream, after, upto, _COUNT_PAGE, limit=most - counted):
-            first = (grid - 1 - total) % grid
-            found.extend(StreamId.parse(entry_id) for entry_id in page.id_texts(slice(first, None, grid)))
-            total += page.count
-        results.append((found, total))
+    for at in range(0, len(requested), _AT_ONCE):
+        some = requested[at : at + _AT_ONCE]
+        read = [
+            pages(connection, stream, after, upto, _COUNT_PAGE, limit=most - counted)
+            for stream, after, upto, _, counted, most in some
+        ]
+        for (*_, grid, total, _), of_stream in zip(some, read, strict=True):
+            found: list[StreamId] = []
+            for page in of_stream:
+                first = (grid - 1 - total) % grid
+                found.extend(StreamId.parse(entry_id) for entry_id in page.id_texts(slice(first, None, grid)))
+                total += page.count
+            results.append((found, total))
     return results
 
 

@@ -153,8 +153,8 @@ def move_atomically(storage: topologies.Cluster, slot: int) -> None:
     """Move a slot by Valkey's own migration: the slot and all its keys change their owner at one moment."""
     source = storage.owner(slot)
     target = next(node for node in storage.masters() if node is not source)
-    name = storage._cli(target, "cluster", "myid")
-    storage._cli(source, "cluster", "migrateslots", "slotsrange", str(slot), str(slot), "node", name)
+    name = storage.cli(target, "cluster", "myid")
+    storage.cli(source, "cluster", "migrateslots", "slotsrange", str(slot), str(slot), "node", name)
     wait_for(lambda: storage.owner(slot) is target, "the slot to move", 60)
 
 

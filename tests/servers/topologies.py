@@ -33,7 +33,7 @@ class Cluster:
     def client(self) -> redis.RedisCluster:
         return redis.RedisCluster(host=self.nodes[0].host, port=self.nodes[0].port, protocol=2)
 
-    def _cli(self, node: servers.Running, *words: str) -> str:
+    def cli(self, node: servers.Running, *words: str) -> str:
         command = [tools.needed("redis-cli"), "-h", node.host, "-p", str(node.port), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -61,25 +61,25 @@ class Cluster:
         """
         source = self.owner(slot)
         target = next(node for node in self.masters() if node is not source)
-        source_id, target_id = self._cli(source, "cluster", "myid"), self._cli(target, "cluster", "myid")
-        self._cli(target, "cluster", "setslot", str(slot), "importing", source_id)
-        self._cli(source, "cluster", "setslot", str(slot), "migrating", target_id)
+        source_id, target_id = self.cli(source, "cluster", "myid"), self.cli(target, "cluster", "myid")
+        self.cli(target, "cluster", "setslot", str(slot), "importing", source_id)
+        self.cli(source, "cluster", "setslot", str(slot), "migrating", target_id)
         return source, target
 
     def move_keys(self, slot: int, source: servers.Running, target: servers.Running, count: int = 1000) -> int:
         """Move up to this many keys; return their number."""
-        keys = self._cli(source, "cluster", "getkeysinslot", str(slot), str(count)).splitlines()
+        keys = self.cli(source, "cluster", "getkeysinslot", str(slot), str(count)).splitlines()
         for key in keys:
-            self._cli(source, "migrate", target.host, str(target.port), key, "0", "5000")
+            self.cli(source, "migrate", target.host, str(target.port), key, "0", "5000")
         return len(keys)
 
     def end_move(self, slot: int, source: servers.Running, target: servers.Running) -> None:
         """Move all remaining keys of the slot, and announce the change to all nodes."""
         while self.move_keys(slot, source, target):
             pass
-        name = self._cli(target, "cluster", "myid")
+        name = self.cli(target, "cluster", "myid")
         for node in (target, source, *self.nodes):
-            self._cli(node, "cluster", "setslot", str(slot), "node", name)
+            self.cli(node, "cluster", "setslot", str(slot), "node", name)
 
 
 @contextmanager

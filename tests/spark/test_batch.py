@@ -103,7 +103,7 @@ def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
 
     def found(**times: str) -> list[tuple[str, int]]:
         frame = bench.reader(streams="a,b", **times).schema("_stream string, n int").load()
-        return sorted((row._stream, row.n) for row in frame.collect())
+        return sorted((row["_stream"], row.n) for row in frame.collect())
 
     whole = found(startingTimestamp="1000", endingTimestamp="1970-01-01T00:00:03Z")
     assert whole == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
@@ -120,7 +120,7 @@ def test_many_streams_in_small_pages(bench: Bench) -> None:
     bench.add("b", 7)
     frame = bench.reader(streams="a,b,c", pageSize=10, failOnMissingStream=False).schema("_stream string, n int").load()
     counts = {
-        row._stream: (row["count(1)"], row["sum(n)"])
+        row["_stream"]: (row["count(1)"], row["sum(n)"])
         for row in frame.groupBy("_stream").agg(f.expr("count(1)"), f.sum("n")).collect()
     }
     assert counts == {"a": (250, sum(range(250))), "b": (7, 21)}

@@ -25,7 +25,7 @@ def stream_of(bench: Bench, **options: Any) -> DataFrame:
     options = {"stream": "s", "group": "g", "startingOffsets": "earliest", **options}
     options = {name: value for name, value in options.items() if value is not None}
     frame: DataFrame = bench.reader(streaming=True, **options).schema("_stream string, n int").load()
-    return frame.select("n", frame._stream.alias("origin"))
+    return frame.select("n", frame["_stream"].alias("origin"))
 
 
 def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:

@@ -57,7 +57,7 @@ def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) ->
     slot = slot_of(key)
     source, target = cluster.begin_move(slot)
     if first is not None:
-        cluster._cli(source, "migrate", target.host, str(target.port), first, "0", "5000")
+        cluster.cli(source, "migrate", target.host, str(target.port), first, "0", "5000")
     yield
     cluster.end_move(slot, source, target)
 
@@ -94,7 +94,7 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         slot = slot_of(b"moving")
         source, target = cluster.begin_move(slot)
         # The stream moves first, then its fence. In between they are on different nodes, and a transaction must wait.
-        cluster._cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
+        cluster.cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
         buffer, stop = connection.receive(connection.request([("XRANGE", "moving", "-", "+", "COUNT", 1)]))
         assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n")
         assert connection.command("XLEN", "moving") == 200
@@ -386,11 +386,11 @@ def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> Non
         flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))
         replica = stack.enter_context(servers.redis(*flags))
         node = cluster.nodes[0]
-        bus = cluster._cli(node, "config", "get", "cluster-port").split()[-1]
-        cluster._cli(replica, "cluster", "meet", node.host, str(node.port), bus)
-        name = cluster._cli(node, "cluster", "myid")
-        wait_for(lambda: name in cluster._cli(replica, "cluster", "nodes"), "the nodes to know each other")
-        cluster._cli(replica, "cluster", "replicate", name)
+        bus = cluster.cli(node, "config", "get", "cluster-port").split()[-1]
+        cluster.cli(replica, "cluster", "meet", node.host, str(node.port), bus)
+        name = cluster.cli(node, "cluster", "myid")
+        wait_for(lambda: name in cluster.cli(replica, "cluster", "nodes"), "the nodes to know each other")
+        cluster.cli(replica, "cluster", "replicate", name)
         for stream in names:
             for n in range(5):
                 client.xadd(stream, {"n": n}, id=f"{n + 1}-1")
@@ -399,7 +399,7 @@ def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> Non
             ours = [stream for stream in names if cluster.owner(slot_of(stream.encode())) is node]
             wait_for(lambda: other.dbsize() >= len(ours), "the replica to have the streams")
             wait_for(
-                lambda: str(replica.port) in cluster._cli(node, "cluster", "slots"), "the node to name its replica"
+                lambda: str(replica.port) in cluster.cli(node, "cluster", "slots"), "the node to name its replica"
             )
             options = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
             query = Query(cluster.url, "_stream string, n int", **options)

@@ -7,8 +7,9 @@ import logging
 import pickle
 import re
 import threading
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from redis.credentials import CredentialProvider
 
 from spark_streams.config import options
 from spark_streams.errors import OptionsError, PystreamsError, ServerError
-from streamclient import credentials, link, pool
+from streamclient import credentials, pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests.spark_streams.driver import Query, Site, numbers
@@ -68,6 +69,14 @@ def allow(client: redis.Redis, password: str) -> None:
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", f">{password}", "~*", "+@all")
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that lets this number of seconds pass."""
+    now, passed = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now() + sum(passed))
+    return passed.append
+
+
 def cut(client: redis.Redis) -> None:
     """Close the connections of the user."""
     for each in client.client_list():
@@ -95,7 +104,7 @@ def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_pa
 
 
 def test_a_provider_is_asked_again_while_a_connection_is_in_use(
-    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    site: Site, user: redis.Redis, clock: Callable[[float], None]
 ) -> None:
     """The provider is called for each new connection, and at intervals for an open one, between commands."""
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
@@ -107,7 +116,7 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
         cut(user)
         assert connection.command("PING") == b"PONG"
         assert connection.command("ACL", "WHOAMI") == b"job"
-        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        clock(300)
         asked = VAULT.asked
         pending = connection.request([("ECHO", "first")])
         assert connection.command("PING") == b"PONG"
@@ -115,25 +124,29 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
         buffer, stop = connection.receive(pending)
         assert bytes(buffer[:stop]) == b"$5\r\nfirst\r\n"
         VAULT.password = "wrong"
+        clock(300)
         with pytest.raises(ServerError, match=r"LOGIN_REFUSED.*the credentials of \S+:provider"):
             connection.command("PING")
 
 
 def test_a_provider_that_fails_for_a_while_ends_no_connection(
-    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Site,
+    user: redis.Redis,
+    clock: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """While a provider fails, a connection continues with the previous credentials and a warning, and calls the
     provider again.
     """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
-        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
-        monkeypatch.setattr(link, "_RETRY_SECONDS", 0.0)
-        monkeypatch.setattr(VAULT, "get_credentials", broken)
-        assert connection.command("PING") == b"PONG"
+        clock(300)
+        with monkeypatch.context() as patched:
+            patched.setattr(VAULT, "get_credentials", broken)
+            assert connection.command("PING") == b"PONG"
         assert "CREDENTIALS_MISSING" in caplog.text
         assert "the vault is closed" in caplog.text
-        monkeypatch.undo()
-        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        clock(10)
         asked = VAULT.asked
         assert connection.command("PING") == b"PONG"
         assert VAULT.asked > asked
@@ -209,14 +222,18 @@ def test_a_password_file_that_has_no_password_is_an_error(
 
 @pytest.mark.parametrize("result", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
 def test_an_invalid_result_of_a_provider_is_refused(
-    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, result: object
+    site: Site,
+    user: redis.Redis,
+    clock: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    result: object,
 ) -> None:
     """A provider's invalid or empty result is an error that does not show it; nothing logs in as the default user
     instead.
     """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         monkeypatch.setattr(VAULT, "get_credentials", lambda: result)
-        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        clock(300)
         assert connection.command("ACL", "WHOAMI") == b"job"
     with pytest.raises(
         ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: the result of get_credent"
@@ -226,7 +243,11 @@ def test_an_invalid_result_of_a_provider_is_refused(
 
 
 def test_a_provider_that_hangs_is_an_error(
-    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Site,
+    user: redis.Redis,
+    clock: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """If a provider exceeds its time limit, a new connection fails, and an existing one continues with a warning."""
     ends = threading.Event()
@@ -234,7 +255,7 @@ def test_a_provider_that_hangs_is_an_error(
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
             monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 0.05)
             monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
-            monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+            clock(300)
             assert connection.command("ACL", "WHOAMI") == b"job"
             assert "keeps its previous login" in caplog.text
         with pytest.raises(ServerError, match=r"\[CREDENTIALS_MISSING\].*TimeoutError: no answer within"):
@@ -292,7 +313,6 @@ def test_no_secret_shows_up_anywhere(
         parsed = options.read_options({"url": url, "stream": "s", **given})
         address = parsed.address
         query = Query(url, stream="s", group="g", startingOffsets="earliest", consume=mode, **given)
-        query.reader._source._address = address  # as the data source gives it
         assert len(query.trigger() or []) == 5
         start, end = (json.loads(text) for text in query.log[-2:])
         parts = query.reader.partitions(start, end)

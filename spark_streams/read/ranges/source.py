@@ -59,7 +59,7 @@ class RangeSource:
         self._watch = Watch(options.idle_wait)
         self._group = OwnedGroup(options, address)
         self._delivered: Offsets | None = None  # end of the last batch that this run delivered to the group
-        self._lease = Lease(options, address)
+        self.lease = Lease(options, address)
         self._continuity = Continuity(options, address, self._group)
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
@@ -83,7 +83,7 @@ class RangeSource:
         """
         starts = None if end is None else end.starts
         if is_new:
-            self._lease.mark_new()
+            self.lease.mark_new()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
@@ -172,7 +172,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._streams(server, begin)
-            self._lease.renew(server, streams)
+            self.lease.renew(server, streams)
             self._group.finish(server, begin, may)
             due = self._watch.due(server, begin, streams, waits=self._targets is None)
             if not due and streams:
@@ -231,7 +231,7 @@ class RangeSource:
         self._rotation += planned.is_limited
         # The leases are taken only when there is a batch, because a query that restarts before its first batch has a
         # new ID.
-        self._lease.hold(server, query_of(begin), planned.moved)
+        self.lease.hold(server, query_of(begin), planned.moved)
         self._deliver(server, begin, planned.end, {stream: planned.seen[stream] for stream in planned.moved})
         self._continuity.record_batch(planned)
         if len(streams) > _FEW:
@@ -259,7 +259,7 @@ class RangeSource:
         by_stream = _by_stream(tasks)
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.hold(server, query_of(end), by_stream)
+            self.lease.hold(server, query_of(end), by_stream)
             existing = self._continuity.check_planned(server, begin, end, by_stream)
             contents = self._contents(server, end, by_stream, existing)
             self._deliver(server, begin, end, existing)
@@ -315,13 +315,13 @@ class RangeSource:
 
     def stop(self) -> None:
         """Release the leases on the group at once, at the end of the query."""
-        self._lease.give_up()
+        self.lease.give_up()
 
     def commit(self, end: Offsets) -> None:
         """Acknowledge and trim everything up to `end`, which Spark has finished."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.renew(server)
+            self.lease.renew(server)
             self._group.finish(server, end, "trim")
 
 

@@ -64,7 +64,7 @@ class SharedSource:
         self._latest: Offsets | None = None
         self._finished = -1  # the last acknowledged batch
         self._run = secrets.token_hex(8)
-        self._lease = Lease(options, address)
+        self.lease = Lease(options, address)
         self._base: SharedBatch | None = None  # batch after which this run numbers its batches; None until known
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # last known states of the groups
@@ -97,7 +97,7 @@ class SharedSource:
         earlier run has created the groups.
         """
         if is_new:
-            self._lease.mark_new()
+            self.lease.mark_new()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._selection.streams(server), self._group)
@@ -182,7 +182,7 @@ class SharedSource:
             server = open_server(connection)
             streams = self._found(server)
             last = self._shared(begin, streams)
-            self._lease.renew(server, streams)
+            self.lease.renew(server, streams)
             self._finish(connection, server, last)
             self._drop_ledgers(connection)
             last = self._counted_on(connection, server, streams, last)
@@ -197,7 +197,7 @@ class SharedSource:
             self._watch.settle(begin, self._quiet(states, facts))
             if end.shared is None or end.shared.is_empty:
                 return begin
-            self._lease.hold(server, query_of(begin), end.shared.reads)
+            self.lease.hold(server, query_of(begin), end.shared.reads)
             self._watch.settle(end, {})
             self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
             self._planned_at = end.shared.number, time.monotonic()
@@ -462,7 +462,7 @@ class SharedSource:
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.hold(server, query_of(end), batch.reads)
+            self.lease.hold(server, query_of(end), batch.reads)
             if end.starts is not None and not options.fails:  # planned without checking for lost groups
                 states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
@@ -497,13 +497,13 @@ class SharedSource:
 
     def stop(self) -> None:
         """End the query. Entries of unfinished batches stay pending for its consumers."""
-        self._lease.give_up()
+        self.lease.give_up()
 
     def commit(self, end: Offsets) -> None:
         """Acknowledge and trim everything up to the batch of `end`, which Spark has finished."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.renew(server)
+            self.lease.renew(server)
             self._finish(connection, server, self._shared(end))
 
     def _finish(self, connection: Connection, server: StreamServer, finished: SharedBatch) -> None:

@@ -92,7 +92,7 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     assert sorted(row["n"] for row in query.run()) == sorted(row["n"] for row in first)
     rows = first + query.drain()
     assert sorted(row["n"] for row in rows) == [*range(30)]
-    lease = getattr(query.reader._source, "_lease", None)
+    lease = getattr(query.reader.source, "lease", None)
     if lease is not None:
         lease.beat()
     query.reader.stop()
@@ -124,7 +124,7 @@ def _dead_letters(feature: Feature, url: str, client: redis.Redis) -> None:
     query.restart()
     assert query.run() == []
     assert (query.trigger(), client.xlen("dead")) == (None, 3)
-    query.reader._source._lease.beat()
+    query.reader.source.lease.beat()
     query.reader.stop()
 
 

@@ -164,7 +164,7 @@ def test_a_copied_checkpoint_does_not_run_twice(site: Site) -> None:
     copy.log = list(original.log)
     assert numbers(copy.trigger() or []) == list(range(5, 10))
     before = site.group()
-    original.reader._source._lease.beat()  # the lease's thread calls this every ten seconds
+    original.reader.source.lease.beat()  # the lease's thread calls this every ten seconds
     with pytest.raises(StreamError, match="RUN_REPLACED"):
         original.trigger()
     with pytest.raises(StreamError, match="RUN_REPLACED"):

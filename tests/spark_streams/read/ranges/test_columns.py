@@ -177,7 +177,7 @@ def reader(tiny: servers.Running) -> Iterator[Connection]:
 def cold(connection: Connection) -> int:
     """Return the number of entries of the stream that are sent as columns."""
     pages = columns(connection, "s", ZERO, LAST, 1000)
-    batches = [batch for page in pages if isinstance(page, BatchPage) for batch in page._batches]
+    batches = [batch for page in pages if isinstance(page, BatchPage) for batch in page.batches]
     return sum(batch.count for batch in batches if isinstance(batch.ids, tuple))
 
 

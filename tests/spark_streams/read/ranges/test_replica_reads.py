@@ -12,16 +12,18 @@ from dataclasses import dataclass
 import pytest
 import redis
 
+from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import OptionsError, ServerError
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.ranges import task
 from streamclient import pool, replicas
+from streamclient.config import address
 from streamclient.config.address import Address, Endpoint
 from streamclient.routing import Topology
 from tests import servers
 from tests.chaos.proxy import Proxy, proxy
-from tests.spark_streams.driver import Query, Site
+from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
@@ -85,10 +87,7 @@ def pair(servers_of_pair: tuple[servers.Running, servers.Running]) -> Iterator[P
         made.back()
         client.flushall()
         made.ranges_read()
-        replicas._found.clear()
-        replicas._zones.clear()
-        replicas._silent.clear()
-        replicas._warned.clear()
+        replicas.forget()
         yield made
         pool.close_all()
 
@@ -164,11 +163,9 @@ def test_a_recreated_stream_is_not_read_from_a_replica_with_the_old_one(pair: Pa
     pair.master.client.xdel("b", "1-1")
     rows = per_stream(pair.query(minPartitions="6").trigger() or [])
     assert rows == {"a": list(range(1000, 1010)), "b": list(range(1, 50)), "c": list(range(50))}
-    batch = BatchReader(
-        options.read_options({"url": pair.master.url, "streams": "a", "readFrom": "preferReplica"}),
-        pair.query().reader._schema,  # type: ignore[attr-defined]
-        pair.query().reader._address,  # type: ignore[attr-defined]
-    )
+    parsed = options.read_options({"url": pair.master.url, "streams": "a", "readFrom": "preferReplica"})
+    schema = ReadSchema.of(schema_of("_stream string, n int"), parsed)
+    batch = BatchReader(parsed, schema, address.parse(pair.master.url))
     found = [row for part in batch.partitions() for page in batch.read(part) for row in page.to_pylist()]
     assert [row["n"] for row in found] == list(range(1000, 1010))
 
@@ -265,7 +262,7 @@ def test_a_broken_replica_connection_loses_no_row(pair: Pair, monkeypatch: pytes
         assert query.plan()
         for count in (200, 8000, 12_000):
             between.cut_after(count)
-            replicas._silent.clear()
+            replicas.forget()
             rows = query.run()
             assert per_stream(rows) == {stream: list(range(200)) for stream in STREAMS}
             pool.close_all()
@@ -307,7 +304,7 @@ def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.Log
         assert len(pair.query().drain()) == 150
     assert not caplog.records
     pair.master.client.execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", "+@all", "-role")
-    replicas._found.clear()
+    replicas.forget()
     query = pair.query(user="job", password="pw")
     with pytest.raises(ServerError, match=r"NO_REPLICAS_TOLD.*ROLE.*set readFrom to primary"):
         query.trigger()
