@@ -28,7 +28,7 @@ _OF_KEY, _OF_SENTINEL = f"{MARK}of-the-key", f"{MARK}of-the-sentinel"
 
 #: Program that reads and writes in every way, and stores the texts that Spark shows in the file `shown`.
 PROGRAM = """
-    import json, sys, urllib.request
+    import contextlib, io, json, sys, urllib.request
     from pathlib import Path
     from pyspark.sql import SparkSession
     from spark_streams.monitor import StreamMonitor
@@ -37,7 +37,11 @@ PROGRAM = """
     ways, shown = json.loads((directory / "secrets" / "ways").read_text()), []
     spark = SparkSession.builder.getOrCreate()
     monitor = StreamMonitor.install(spark, **ways["option"]["options"])
-    explain = spark._jvm.PythonSQLUtils.explainString
+
+    def explain(shown, kind=True):
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            shown.explain(kind)
+        return text.getvalue()
 
     def refused(act):
         try:
@@ -69,7 +73,7 @@ PROGRAM = """
         write(options, stream=way)
         read = spark.read.format("pystreams").options(**options, stream=way).schema("n long").load()
         assert sorted(row.n for row in read.collect()) == list(range(5)), way
-        shown += [explain(read._jdf.queryExecution(), kind) for kind in ("extended", "formatted", "cost", "codegen")]
+        shown += [explain(read, kind) for kind in ("extended", "formatted", "cost", "codegen")]
         for name in run["queries"]:
             query = queried(name, way, options)
             if name == "fails":
@@ -77,7 +81,7 @@ PROGRAM = """
             else:
                 assert query.awaitTermination(300), (way, name)
             shown += [json.dumps(each, default=str) for each in query.recentProgress]
-            shown.append(query._jsq.explainInternal(True))
+            shown.append(explain(query))
         refused(lambda: write(options, stream="text"))
         refused(lambda: write(options, stream=way, saveMode="nonsense"))
         refused(lambda: write(options, stream=way, nosuch="x"))
@@ -89,7 +93,7 @@ PROGRAM = """
     refused(lambda: write({**option, "user": "other"}, stream="s"))
     words = ", ".join(f"'{name}' '{value}'" for name, value in {**option, "stream": "option"}.items())
     view = spark.sql(f"CREATE TEMPORARY VIEW entries USING pystreams OPTIONS ({words})")
-    shown += [explain(spark.table("entries")._jdf.queryExecution(), "extended"), view._jdf.queryExecution().toString()]
+    shown += [explain(spark.table("entries"), "extended"), explain(view)]
     shown += [str(each) for each in monitor.latest.values()]
     web = spark.sparkContext.uiWebUrl
 

@@ -153,16 +153,14 @@ def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
     assert {"k": 2} in objects
 
 
-def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
+def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither explain, nor an error, nor the UI's SQL tab shows the password of a URL or an option."""
     url = bench.url.replace("://", "://job:s3cret@")
     for options in ({"url": url}, {"url": bench.url, "user": "job", "password": "s3cret"}):
         frame = bench.spark.read.format("pystreams").options(stream="s", retryTimeoutMs=0, **options).load()
-        shown = frame._jdf.queryExecution().toString()  # type: ignore[operator]
-        shown += frame._jdf.queryExecution().explainString(  # type: ignore[operator]
-            bench.spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")  # type: ignore[union-attr]
-        )
-        assert "s3cret" not in shown
+        frame.explain(True)
+        frame.explain("formatted")
+        assert "s3cret" not in capsys.readouterr().out
         for failing in (
             frame.collect,
             frame.write.format("pystreams").mode("append").options(stream="t", retryTimeoutMs=0, **options).save,
@@ -178,10 +176,10 @@ def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
         writer = source.load().writeStream.format("pystreams").options(url=url, stream="out")
         query = writer.option("checkpointLocation", str(bench.checkpoint)).trigger(availableNow=True).start()
         bench.wait(query)
-        plan = query._jsq.explainInternal(True)  # type: ignore[attr-defined]
+        query.explain(True)
         files = [path.read_bytes() for path in bench.checkpoint.rglob("*") if path.is_file()]
         assert bench.client.xlen("out") == 1
-        assert "s3cret" not in f"{plan} {query.lastProgress} {files}"
+        assert "s3cret" not in f"{capsys.readouterr().out} {query.lastProgress} {files}"
     finally:
         bench.client.execute_command("ACL", "DELUSER", "job")
     store = bench.spark._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[union-attr]

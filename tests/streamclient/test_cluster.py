@@ -398,9 +398,7 @@ def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> Non
             wait_for(lambda: other.info("replication").get("master_link_status") == "up", "the replica to follow")
             ours = [stream for stream in names if cluster.owner(slot_of(stream.encode())) is node]
             wait_for(lambda: other.dbsize() >= len(ours), "the replica to have the streams")
-            wait_for(
-                lambda: str(replica.port) in cluster.cli(node, "cluster", "slots"), "the node to name its replica"
-            )
+            wait_for(lambda: str(replica.port) in cluster.cli(node, "cluster", "slots"), "the node to name its replica")
             options = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
             query = Query(cluster.url, "_stream string, n int", **options)
             rows = query.drain()
