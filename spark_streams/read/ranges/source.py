@@ -313,16 +313,16 @@ class RangeSource:
         self._group.deliver(server, batches)
         self._delivered = end
 
-    def stop(self) -> None:
-        """Release the leases on the group at once, at the end of the query."""
-        self.lease.give_up()
-
     def commit(self, end: Offsets) -> None:
         """Acknowledge and trim everything up to `end`, which Spark has finished."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             self.lease.renew(server)
             self._group.finish(server, end, "trim")
+
+    def stop(self) -> None:
+        """Release the leases on the group at once, at the end of the query."""
+        self.lease.give_up()
 
 
 def _by_stream(tasks: Iterable[Iterable[Range]]) -> dict[str, list[Range]]:

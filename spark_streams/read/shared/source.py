@@ -495,10 +495,6 @@ class SharedSource:
                 planned.append(task)
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
 
-    def stop(self) -> None:
-        """End the query. Entries of unfinished batches stay pending for its consumers."""
-        self.lease.give_up()
-
     def commit(self, end: Offsets) -> None:
         """Acknowledge and trim everything up to the batch of `end`, which Spark has finished."""
         with borrow(self._address) as connection:
@@ -561,6 +557,10 @@ class SharedSource:
         connection.pipeline(
             [("PEXPIRE", key, _LEDGER_MS) for key in keys]
         )  # without the permission, they do not expire
+
+    def stop(self) -> None:
+        """End the query. Entries of unfinished batches stay pending for its consumers."""
+        self.lease.give_up()
 
 
 def _progress(state: StreamState | None) -> tuple[StreamId, int]:
