@@ -91,12 +91,15 @@ class _Found:
     """Result of an attempt to read for some tasks.
 
     `together`: the new entries of tasks that need nothing else, with their streams. `apart`: pages of other tasks, with
-    the numbers of deliveries if requested. `histories`: tasks whose entries were read before.
+    the numbers of deliveries if requested. `histories`: tasks whose entries were read before. `entries` and `bytes`:
+    number and size of the entries in `together` and `apart`.
     """
 
     together: list[tuple[str, Body]] = field(default_factory=list)
     apart: list[tuple[SharedTask, Page, Counts]] = field(default_factory=list)
     histories: list[SharedTask] = field(default_factory=list)
+    entries: int = 0
+    bytes: int = 0
 
 
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[Delivered]:
@@ -104,11 +107,11 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
     size = PageSize(_MOST_ENTRIES)
     for some in _groups(tasks, size, 1 if connection.topology.is_cluster else _MOST_TASKS):
         found = _read(connection, some)
+        if found.entries:
+            size.update(found.entries, found.bytes)
         if found.together:
             counts = [(stream, body.count) for stream, body in found.together]
-            page = joined([body for _, body in found.together])
-            size.update(page.count, sum(body.stop - body.start for _, body in found.together))
-            yield page, counts, None, None
+            yield joined([body for _, body in found.together]), counts, None, None
         for task, page, deliveries in found.apart:
             with _tolerating(task):
                 yield from _delivered(connection, task, page, deliveries, None)
@@ -226,7 +229,10 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     for task, result in zip([*fresh, *again], executed, strict=True):
         with _tolerating(task):
             if isinstance(result, Exception):
+                found.histories = [each for each in found.histories if each is not task]
                 raise result
+            found.entries += sum(body.count for body in result)
+            found.bytes += sum(body.stop - body.start for body in result)
             if task.claims or task.counts or task.max_deliveries is not None:
                 apart += [(task, body.page()) for body in result]
             else:

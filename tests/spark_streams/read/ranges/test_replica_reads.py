@@ -232,7 +232,7 @@ def test_an_unreachable_replica_is_tried_once(pair: Pair, monkeypatch: pytest.Mo
     query = pair.query(minPartitions="6")
     assert len(query.trigger() or []) == 150
     assert len(query.partitions[0]) == 6
-    assert len(tried) == 1
+    assert sum(str(closed) in address.url for address in tried) == 1
 
 
 def test_a_hanging_replica_delays_a_read_briefly(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
