@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from streamclient.capabilities import Capabilities
@@ -35,7 +36,6 @@ from streamwire.stream_id import LAST, StreamId
 WINDOW = 64
 
 _PROBES_PER_PART = 16  # probes per requested part of the range
-_MANY = 20_000  # minimum number of entries for which marks pay off
 _MARKS = range(800, 1600)  # possible numbers of marks: enough for eight parts whose sizes differ by at most a hundredth
 
 
@@ -62,12 +62,26 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
     return [*cuts, (upto, total - done)]
 
 
-def grid_of(count: int) -> int:
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of entries at which another way of counting is cheaper.
+
+    `short`: maximum of a range that is read together with others. `counted`: maximum of a range that is counted rather
+    than estimated. `marked`: minimum of a range for which marks pay off.
+    """
+
+    short: int = 1000
+    counted: int = 100_000
+    marked: int = 20_000
+
+
+def grid_of(count: int, least: int) -> int:
     """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits.
 
-    Also returns `count` if marks do not pay off: for few entries, and for a `count` so large that it is only a limit.
+    Also returns `count` if marks do not pay off: for fewer than `least` entries, and for a `count` so large that it is
+    only a limit.
     """
-    if count < _MANY or count > _MANY * _MANY:
+    if count < least or count > least * least:
         return count
     return next((count // number for number in _MARKS if count % number == 0), count)
 
@@ -135,8 +149,6 @@ def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
     return high
 
 
-_SHORT = 1000  # maximum number of entries of a range that is read together with others
-_COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
 _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
 _ALL = 2**62  # larger than the number of entries in any stream
 _SAMPLE = 100  # entries read to measure their average size
@@ -153,6 +165,7 @@ class Entries:
 
     #: Whether the server counts entries without sending them.
     counts_cheaply = False
+    limits = Limits()
 
     def __init__(self, connection: Connection, states: States) -> None:
         self._connection = connection
@@ -171,7 +184,7 @@ class Entries:
         """
         answers = [self._known_nth(*request) for request in requested]
         left = [at for at, answer in enumerate(answers) if answer is None]
-        grids = [grid_of(requested[at][2]) for at in left]
+        grids = [grid_of(requested[at][2], self.limits.marked) for at in left]
         several = zip((requested[at] for at in left), grids, strict=True)
         found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
         for at, grid, (marks, total) in zip(left, grids, found, strict=True):
@@ -290,7 +303,11 @@ class Entries:
             else:
                 ids = parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
-        small = [at for at, request in enumerate(requested) if request[4] <= _SHORT and request[0] not in known.large]
+        small = [
+            at
+            for at, request in enumerate(requested)
+            if request[4] <= self.limits.short and request[0] not in known.large
+        ]
         heads = [at for at in small if requested[at][4] == 1]
         commands = [pages.command(*requested[at][:3], 1) for at in heads]
         for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
@@ -333,8 +350,10 @@ class Entries:
             if state is None:
                 continue
             backlog, _ = state.backlog(whole.after)
-            is_short = state.length < _SHORT  # the range is read completely, together with other short ranges
-            if exact or most is not None or is_short or backlog <= _COUNTED:
+            is_short = (
+                state.length < self.limits.short
+            )  # the range is read completely, together with other short ranges
+            if exact or most is not None or is_short or backlog <= self.limits.counted:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))
                 entries = max(1, state.length) if is_short else _ALL

@@ -7,6 +7,7 @@ entries each range's consumer reads, in which order, and which entries remain to
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -23,23 +24,37 @@ from streamwire.stream_id import LAST, StreamId
 #: The ranges of one stream, in order, and the group's last-delivered ID in the stream. Entries up to it are skipped.
 Batch: TypeAlias = tuple[Sequence[Range], StreamId]
 
-PAGE = 10_000  # entries in one XREADGROUP
 _STREAMS = 500  # streams in one request to deliver
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of entries. `page`: in one XREADGROUP. `acknowledged`: pending entries listed at a time.
+
+    `deleted`: if more entries are pending, finished consumers are deleted, which drops their entries.
+    """
+
+    page: int = 10_000
+    acknowledged: int = 10_000
+    deleted: int = 20_000
 
 
 class GroupReads:
     """Delivers to consumers of one group by XREADGROUP, whose replies are not needed.
 
     The name of a consumer is `prefix`, a hyphen, and the index of its range. `states` and `entries` use the same
-    `connection`.
+    `connection`. `page`: maximum number of entries in one request.
     """
 
-    def __init__(self, connection: Connection, states: States, entries: Entries, group: str, prefix: str) -> None:
+    def __init__(
+        self, connection: Connection, states: States, entries: Entries, group: str, prefix: str, page: int
+    ) -> None:
         self._states = states
         self._entries = entries
         self._connection = connection
         self._group = group
         self._prefix = prefix
+        self._page = page
 
     def deliver(self, batches: Sequence[Batch]) -> None:
         """Deliver all ranges, each to the consumer of its index. Raises NOT_PERMITTED before any change."""
@@ -96,7 +111,7 @@ class GroupReads:
             for batch in of_node:
                 some.append(batch)
                 entries += sum(part.count or 0 for part in batch[0])
-                if entries >= PAGE or len(some) == _STREAMS:
+                if entries >= self._page or len(some) == _STREAMS:
                     yield some
                     some, entries = [], 0
             if some:
@@ -151,7 +166,7 @@ class GroupReads:
                     page.append(("CLIENT", "REPLY", "SKIP"))
                 page.append(("XREADGROUP", "GROUP", self._group, name, "COUNT", count, "STREAMS", stream, ">"))
                 entries += count
-                if entries >= PAGE:
+                if entries >= self._page:
                     yield [*page, pages.empty_read(stream)] if skips else page
                     page, entries = [], 0
             if page and skips:
@@ -176,13 +191,11 @@ class GroupReads:
             else:
                 left = part.count
             while left > 0:
-                yield f"{self._prefix}-{part.index}", min(left, PAGE)
-                left -= PAGE
+                yield f"{self._prefix}-{part.index}", min(left, self._page)
+                left -= self._page
 
 
-_ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
-_MANY_PENDING = 20_000  # if more entries are pending, finished consumers are deleted, which drops their entries
 
 
 class Delivery:
@@ -190,6 +203,8 @@ class Delivery:
 
     `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
     """
+
+    limits = Limits()
 
     def __init__(self, connection: Connection, groups: Groups, states: States, entries: Entries) -> None:
         self._connection = connection
@@ -203,25 +218,26 @@ class Delivery:
         `batches` are the ranges of each stream, in order, and the group's last-delivered ID in that stream. Entries up
         to that ID are skipped.
         """
-        GroupReads(self._connection, self._states, self._entries, group, prefix).deliver(list(batches))
+        reads = GroupReads(self._connection, self._states, self._entries, group, prefix, self.limits.page)
+        reads.deliver(list(batches))
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         """Acknowledge the entries pending for the query's consumers, in each stream up to the ID in `uptos`."""
         few: list[tuple[str, bytes]] = []
         entries = 0
         found = pending_of(self._connection, list(uptos), group, prefix)
-        if sum(sum(counts.values()) for _, counts, _ in found.values()) > _MANY_PENDING:
+        if sum(sum(counts.values()) for _, counts, _ in found.values()) > self.limits.deleted:
             # Deleting a consumer drops all its pending entries, at a fifth of the cost of an XACK with all their IDs.
             for stream, name in self._deleted(self._finished_consumers(found, uptos, group), group):
                 del found[stream][1][name]
         for stream, (_, counts, _) in found.items():
             for name, count in counts.items():
-                if count > _ACK_PAGE:
+                if count > self.limits.acknowledged:
                     self._acknowledge_many(stream, group, name, uptos[stream])
                 else:
                     few.append((stream, name))
                     entries += count
-                if entries > _ACK_PAGE:
+                if entries > self.limits.acknowledged:
                     self._acknowledge_few(few, group, uptos)
                     few, entries = [], 0
         self._acknowledge_few(few, group, uptos)
@@ -264,7 +280,8 @@ class Delivery:
     ) -> None:
         """Acknowledge these consumers' pending entries up to the IDs in `uptos`. Each consumer has at most one page."""
         requested: list[Command] = [
-            ("XPENDING", stream, group, "-", str(uptos[stream]), _ACK_PAGE, name) for stream, name in consumers
+            ("XPENDING", stream, group, "-", str(uptos[stream]), self.limits.acknowledged, name)
+            for stream, name in consumers
         ]
         acks: list[Command] = []
         for (stream, _), reply in zip(consumers, self._connection.pipeline(requested), strict=True):
@@ -274,10 +291,12 @@ class Delivery:
 
     def _acknowledge_many(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
         while True:
-            (rows,) = self._connection.pipeline([("XPENDING", stream, group, "-", str(upto), _ACK_PAGE, consumer)])
+            (rows,) = self._connection.pipeline(
+                [("XPENDING", stream, group, "-", str(upto), self.limits.acknowledged, consumer)]
+            )
             ids = [row[0] for row in checked(self._connection, stream, rows, "XPENDING") or ()]
             acks = [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
             for reply in self._connection.pipeline(acks):
                 checked(self._connection, stream, reply, "XACK")
-            if len(ids) < _ACK_PAGE:
+            if len(ids) < self.limits.acknowledged:
                 return

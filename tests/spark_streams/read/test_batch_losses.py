@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.read.ranges.task import RangePartition
 from streamclient.config import address
 from streamclient.connection import Connection
-from streamclient.streams import counting
+from streamclient.streams.counting import Entries
 from tests.spark_streams.driver import Site, schema_of
 
 PLANS: dict[str, dict[str, Any]] = {
@@ -36,8 +37,7 @@ PLANS: dict[str, dict[str, Any]] = {
 def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Options of a plan. The limits for exact counts are lowered for a plan that is sampled."""
     if request.param == "sampled":
-        monkeypatch.setattr(counting, "_COUNTED", 1)
-        monkeypatch.setattr(counting, "_SHORT", 1)
+        monkeypatch.setattr(Entries, "limits", replace(Entries.limits, counted=1, short=1))
     return PLANS[request.param]
 
 

@@ -18,7 +18,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from streamclient.config import address
 from streamclient.link import Link
-from streamclient.streams import counting
+from streamclient.streams.counting import Entries
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 
@@ -287,7 +287,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 ) -> None:
     """The round trips of planning do not grow with the number of streams, whatever their state."""
     if "long streams" in request.node.callspec.id:
-        monkeypatch.setattr(counting, "_SHORT", 2)
+        monkeypatch.setattr(Entries, "limits", replace(Entries.limits, short=2))
     sent: list[int] = []
     send = Link.send
 

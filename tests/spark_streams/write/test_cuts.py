@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import hiredis
@@ -22,7 +23,7 @@ from streamclient import link as link_module
 from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams import delivery
+from streamclient.streams.delivery import Delivery
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import wait_for
@@ -57,7 +58,8 @@ def test_a_query_survives_cuts(
     bytes.
     """
     given = dict(given)
-    monkeypatch.setattr(delivery, "PAGE", given.pop("deliver", delivery.PAGE))
+    page = given.pop("deliver", Delivery.limits.page)
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=page))
     options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **given}
     options = {name: value for name, value in options.items() if value is not None}
     site.add("s", 1)

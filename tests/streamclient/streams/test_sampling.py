@@ -43,7 +43,7 @@ def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
     """For many entries, 800 to 1,599 marks are set, one of them at the last entry. For few entries, or a prime number
     of entries, only the last entry is marked.
     """
-    grid = counting.grid_of(count)
+    grid = counting.grid_of(count, 20_000)
     assert count % grid == 0
     assert 800 <= count // grid < 1600 if 20_000 <= count <= 1_000_000 and count != 20_011 else grid == count
 

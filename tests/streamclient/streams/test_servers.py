@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import redis
 
 from spark_streams.errors import StreamError
 from streamclient.connection import Connection
-from streamclient.streams import delivery as redis_delivery
+from streamclient.streams.delivery import Delivery
 from streamclient.streams.pages import pages
 from streamclient.streams.states import Range, StreamState
 from streamclient.streams.stream_server import EngineEntries, extended_server, open_server, plain_server
@@ -150,8 +151,7 @@ def test_acknowledging_up_to_an_id(
     client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only entries of this query's consumers up to the ID are acknowledged, regardless of their number."""
-    monkeypatch.setattr(redis_delivery, "_MANY_PENDING", many)
-    monkeypatch.setattr(redis_delivery, "_ACK_PAGE", 4)
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, deleted=many, acknowledged=4))
     add(client, "s", 30)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "job-0", {"s": ">"}, count=10)

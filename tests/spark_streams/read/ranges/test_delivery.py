@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from streamclient.connection import Connection
-from streamclient.streams import counting, delivery
+from streamclient.streams.counting import Entries
+from streamclient.streams.delivery import Delivery
 from streamclient.streams.stream_server import plain_server
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
@@ -20,9 +22,8 @@ _BATCH, _PAGE = 100, 20
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver batches of a hundred entries in pages, and acknowledge them by deleting their consumers."""
-    monkeypatch.setattr(delivery, "PAGE", _PAGE)
-    monkeypatch.setattr(counting, "_MANY", 100)
-    monkeypatch.setattr(delivery, "_MANY_PENDING", 10)
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=_PAGE, deleted=10))
+    monkeypatch.setattr(Entries, "limits", replace(Entries.limits, marked=100))
 
 
 def query_of(site: Site, **options: Any) -> Query:

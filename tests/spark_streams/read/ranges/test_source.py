@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from spark_streams.errors import StreamError
 from spark_streams.read.query.selection import check_exist
 from streamclient.config.address import Address
 from streamclient.link import Command, Link
-from streamclient.streams import counting, delivery, pages
+from streamclient.streams import pages
+from streamclient.streams.counting import Entries
+from streamclient.streams.delivery import Delivery
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -73,7 +76,7 @@ def test_a_batch_is_split_evenly_with_few_counts(site: Site, monkeypatch: pytest
         return found
 
     monkeypatch.setattr(pages, "marks", noted)
-    monkeypatch.setattr(counting, "_MANY", 100)
+    monkeypatch.setattr(Entries, "limits", replace(Entries.limits, marked=100))
     site.add("s", 20_000)
     query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=most)
     assert numbers(query.trigger() or []) == list(range(most))
@@ -87,7 +90,7 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
     requests: list[list[Command]] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
-    monkeypatch.setattr(delivery, "PAGE", 100)
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=100))
     site.add("s", 1050)
     query = site.query(stream="s", minPartitions=4, group="g")
     assert numbers(query.trigger() or []) == list(range(1050))
