@@ -124,8 +124,9 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         assert connection.command("XLEN", "moving") == 900
 
         source, target = cluster.begin_move(slot)
-        plain = AtLeastOnceSender(connection, WriteOptions(stream="moving", chunk_size=50))
-        for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
+        options = WriteOptions(stream="moving", chunk_size=50)
+        plain = AtLeastOnceSender(connection, options)
+        for chunk in RowEncoder(options, SCHEMA).chunks(iter([table(900, 1200)])):
             plain.submit(chunk)
             if int(chunk[0].rows[0]) == 100:
                 cluster.end_move(slot, source, target)

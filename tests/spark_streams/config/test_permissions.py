@@ -73,7 +73,9 @@ def _write(feature: Feature, url: str, client: redis.Redis) -> None:
 def _append(_: Feature, url: str, client: redis.Redis) -> None:
     with pool.borrow(address.Address(url, retry_ms=0)) as connection:
         sender = AtLeastOnceSender(connection, WriteOptions(stream="s"))
-        for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, False, False)).chunks(iter([table(0, 3)])):
+        for chunk in RowEncoder(WriteOptions(stream="s"), WriteSchema(("n",), False, False, False)).chunks(
+            iter([table(0, 3)])
+        ):
             sender.submit(chunk)
         sender.finish()
     assert len(numbers(client)) == 3

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamclient.codec import encode, reference
+from streamclient.codec import reference
 from streamclient.codec.encode import encode_adds
 
 unhurried = settings(deadline=None)
@@ -43,12 +43,3 @@ def test_commands_from_templates_equal_those_of_the_scalar_encoder(
     _, offsets, data = fast.buffers()
     bounds = memoryview(offsets).cast("i")
     assert bytes(data)[bounds[0] : bounds[count]] == b"".join(fast.to_pylist())
-
-
-def test_few_rows_and_many_lengths_are_joined() -> None:
-    """Templates are not used for few rows, or for values of many different lengths."""
-    few = pa.array([b"1"] * 10, pa.binary())
-    ragged = pa.array([b"x" * row for row in range(200)], pa.binary())
-    huge = pa.array([b"x" * 70_000, *[b"y"] * 99], pa.binary())
-    for column in (few, ragged, huge):
-        assert encode._stamped(b"key", None, [(b"f", column)], [], len(column)) is None

@@ -10,6 +10,7 @@ import redis
 
 from spark_streams.errors import StreamError
 from streamclient.connection import Connection
+from streamclient.link import Link
 from streamclient.streams.delivery import Delivery
 from streamclient.streams.pages import pages
 from streamclient.streams.states import Range, StreamState
@@ -229,14 +230,21 @@ def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connec
 @pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
 @pytest.mark.parametrize("skips", [True, False])
 def test_delivery_fills_the_pending_list(
-    client: redis.Redis, connection: Connection, position: int, delivered: int, count: int | None, *, skips: bool
+    client: redis.Redis,
+    connection: Connection,
+    position: int,
+    delivered: int,
+    count: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    skips: bool,
 ) -> None:
     """Entries of a range that were not yet delivered become pending, whether or not they were counted and whether or
     not replies can be suppressed; later entries do not.
     """
     add(client, "s", 60)
     client.xgroup_create("s", "g", f"{position}-0")
-    connection.link(None)._skips = skips
+    monkeypatch.setattr(Link, "can_skip_replies", lambda _: skips)
     part = Range("s", ZERO, StreamId(50, 0), 0, count)
     open_server(connection).delivery.deliver([([part], StreamId(position, 0))], "g", "c")
     (group,) = client.xinfo_groups("s")
