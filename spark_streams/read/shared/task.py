@@ -11,6 +11,7 @@ reading their entries. In a cluster each reads alone, because one transaction ca
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ import pyarrow as pa
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import drivers
-from spark_streams.errors import StreamError
+from spark_streams.errors import ServerError, StreamError
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.partition import QueryPartition, report_malformed
@@ -105,8 +106,8 @@ class _Found:
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[Delivered]:
     """Yield pages of the tasks' entries."""
     size = PageSize(_MOST_ENTRIES)
-    for some in _groups(tasks, size, 1 if connection.topology.is_cluster else _MOST_TASKS):
-        found = _read(connection, some)
+    groups = _groups(tasks, size, 1 if connection.topology.is_cluster else _MOST_TASKS)
+    for found in itertools.chain.from_iterable(_read_together(connection, some) for some in groups):
         if found.entries:
             size.update(found.entries, found.bytes)
         if found.together:
@@ -149,6 +150,17 @@ def _tolerating(task: SharedTask) -> Iterator[None]:
         if task.fails or problem.condition != "GROUP_LOST":
             raise
         _log.warning("%s", problem)
+
+
+def _read_together(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[_Found]:
+    """Read the tasks' entries together; each alone if a proxy hides a cluster, whose transactions have one slot."""
+    try:
+        yield _read(connection, tasks)
+    except ServerError as refusal:
+        if len(tasks) == 1 or "CROSSSLOT" not in str(refusal):
+            raise
+        for task in tasks:
+            yield _read(connection, [task])
 
 
 def _read(connection: Connection, tasks: Sequence[SharedTask]) -> _Found:
@@ -217,16 +229,24 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
         _check_losses(connection, fresh, states)
         claims = _claims(connection, fresh, states)
         fresh = [task for task in fresh if task in claims]
-    reads = [Read(_consumer(task), _first(task), task.reads, claims[task]) for task in fresh]
-    reads += [Read(_consumer(task), _first(task), again=True) for task in again]
+    reads = {task: Read(_consumer(task), _first(task), task.reads, claims[task]) for task in fresh}
+    reads |= {task: Read(_consumer(task), _first(task), again=True) for task in again}
     if not reads:
         link.pipeline([("UNWATCH",)])
         return found
-    executed = group_pages.execute(connection, link, reads)
+    executed = group_pages.execute(connection, link, [*reads.values()])
     if executed is None:
         return None
+    _sort(connection, dict(zip(reads, executed, strict=True)), found)
+    return found
+
+
+def _sort(connection: Connection, executed: Mapping[SharedTask, list[Body] | Exception], found: _Found) -> None:
+    """Add the entries of executed reads to `found`, with the numbers of deliveries if requested. Raises the errors of
+    reads.
+    """
     apart: list[tuple[SharedTask, Page]] = []
-    for task, result in zip([*fresh, *again], executed, strict=True):
+    for task, result in executed.items():
         with _tolerating(task):
             if isinstance(result, Exception):
                 found.histories = [each for each in found.histories if each is not task]
@@ -241,7 +261,6 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     deliveries = group_pages.deliveries(connection, [(_consumer(task), page.id_texts()) for task, page in counted])
     by_page = {id(page): counts for (_, page), counts in zip(counted, deliveries, strict=True)}
     found.apart = [(task, page, by_page.get(id(page))) for task, page in apart]
-    return found
 
 
 def _key(task: SharedTask) -> bytes:

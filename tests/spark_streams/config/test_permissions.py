@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from streamclient import connection as client_connection
 from streamclient import pool
 from streamclient.commands import COMMANDS, rule_of
 from streamclient.config import address
+from streamclient.streams.delivery import Delivery
 from tests import servers
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
@@ -166,6 +167,7 @@ def test_the_printed_rules_are_sufficient_and_necessary(
 ) -> None:
     """With the rules that NOT_PERMITTED prints, the feature works; without any one of them, it fails or falls back."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, deleted=0))
     feature = FEATURES[name]
     url = instance.url.replace("://", "://job:x@")
     rules = feature.rules(url)
