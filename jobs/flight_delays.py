@@ -39,7 +39,7 @@ from pystreams.jobs.flights import check, data, report
 from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
 from pystreams.streams.groups import group_states as of_groups
-from streamclient import replies
+from streamclient import reply_maps
 from streamclient.connection import Command
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
@@ -258,7 +258,7 @@ def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
     pairs = [(airport, band) for airport in AIRPORTS for band in report.BANDS]
     with job.connection() as connection:
         commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
-        found = zip(pairs, map(replies.pairs, connection.commands(commands)), strict=True)
+        found = zip(pairs, map(reply_maps.pairs, connection.commands(commands)), strict=True)
     return {
         pair: {name.decode(): float(value) for name, value in figures.items()} for pair, figures in found if figures
     }
