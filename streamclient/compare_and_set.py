@@ -8,8 +8,7 @@ from typing import Any
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
-from streamclient.refusals import refused
-from streamclient.retry import reason_of
+from streamclient.refusals import reason_of, refused
 
 #: Returns the commands of the change, given the replies to the reads; an empty list if nothing must change.
 Decide = Callable[[list[Any]], list[Command]]

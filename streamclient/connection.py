@@ -33,8 +33,7 @@ from streamclient.errors import (
     error,
 )
 from streamclient.link import Link
-from streamclient.refusals import login_refused, refused, tls_mismatch
-from streamclient.retry import Budget, is_permanent, is_transient, reason_of
+from streamclient.refusals import Budget, is_permanent, is_transient, login_refused, reason_of, refused, tls_mismatch
 from streamclient.routing import UNREACHABLE, Topology
 from streamclient.sockets import OtherProtocolError
 

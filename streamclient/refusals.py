@@ -1,16 +1,155 @@
-"""Conversion of a server's error replies to conditions with advice.
+"""Refusals and failures of a server: their classification, pauses before another attempt, and errors with advice.
 
-This module depends on the texts of servers' replies. `streamclient.retry` decides which replies are retried.
+This module depends on the texts of servers' replies. It sends nothing.
 """
 
 from __future__ import annotations
 
+import enum
+import random
+import socket
+import time
+from collections.abc import Iterable
 from typing import Any
 
 from streamclient.commands import ENGINE_RULES
 from streamclient.config.address import Address
-from streamclient.errors import PystreamsError, ResponseError, error
-from streamclient.retry import Refusal, is_forbidden, reason_of, refusal_of
+from streamclient.errors import LoginRefusedError, PystreamsError, ResponseError, error
+from streamwire.lazy import ssl
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5  # seconds
+
+
+class Refusal(enum.Enum):
+    """Category of an error reply.
+
+    A refusal `LATER` is temporary and retried. A refusal of the `ROW` is permanent. A refusal by the `SERVER` may end
+    when the server's state or the user's rights change.
+    """
+
+    LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
+    SERVER = "the server's state, the user's rights or a script: the command's arguments were not checked"
+    ROW = "the command's arguments or its key: the same command is refused again"
+
+
+#: Refusals by the reply's first word; other words mean `SERVER`. `_REFUSALS_IN_ERR` takes precedence.
+_REFUSALS: dict[str, Refusal] = {
+    "MOVED": Refusal.LATER,
+    "ASK": Refusal.LATER,
+    "TRYAGAIN": Refusal.LATER,
+    "CLUSTERDOWN": Refusal.LATER,
+    "LOADING": Refusal.LATER,
+    "MASTERDOWN": Refusal.LATER,
+    "READONLY": Refusal.LATER,
+    "NOREPLICAS": Refusal.LATER,
+    "BUSY": Refusal.LATER,
+    "OOM": Refusal.LATER,
+    "NOPERM": Refusal.SERVER,
+    "NOAUTH": Refusal.SERVER,
+    "MISCONF": Refusal.SERVER,
+    "NOSCRIPT": Refusal.SERVER,
+    "EXECABORT": Refusal.SERVER,
+    "CROSSSLOT": Refusal.SERVER,
+    "ERR": Refusal.ROW,
+    "WRONGTYPE": Refusal.ROW,
+    "NOGROUP": Refusal.ROW,
+}
+
+#: Texts about a missing permission within a script: of Redis 7.0, and of later releases and Valkey.
+_FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
+
+#: Refusals by a part of the text of a reply that begins with ERR.
+_REFUSALS_IN_ERR: dict[str, Refusal] = {
+    "unknown command": Refusal.SERVER,
+    "Unknown Redis command": Refusal.SERVER,
+    "unknown subcommand": Refusal.SERVER,
+    **dict.fromkeys(_FORBIDDEN_IN_SCRIPT, Refusal.SERVER),
+    "running script": Refusal.SERVER,
+    "compiling script": Refusal.SERVER,
+    "not allowed from script": Refusal.SERVER,
+    "Script killed": Refusal.SERVER,
+    "user_script:": Refusal.SERVER,
+}
+
+#: Part of the refusal of a blocked command whose server has become a replica. Other texts with UNBLOCKED are final.
+_DEMOTED = "instance state changed"
+
+#: Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued.
+_ABORTED = "EXECABORT Transaction discarded because of: "
+
+
+class Budget:
+    """The remaining time for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
+
+    def __init__(self, milliseconds: float) -> None:
+        self._end = time.monotonic() + milliseconds / 1000
+        self._pause = _FIRST_PAUSE
+
+    def pause(self) -> bool:
+        """Sleep before the next attempt. Return False without sleeping if no time remains."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, self._pause * random.uniform(0.5, 1.0)))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def reason_of(reply: object) -> str:
+    """Return the text of an error reply. For a refused EXEC, return only the reason in it."""
+    return str(reply).removeprefix(_ABORTED)
+
+
+def refusal_of(reply: object) -> Refusal:
+    """Return the category of an error reply, or of its text."""
+    text = reason_of(reply)
+    word = text.partition(" ")[0]
+    if word == "UNBLOCKED" and _DEMOTED in text:
+        return Refusal.LATER
+    if word == "ERR":
+        for part, meaning in _REFUSALS_IN_ERR.items():
+            if part in text:
+                return meaning
+    if not word.isupper():  # the connector's own text about a row
+        return Refusal.ROW
+    return _REFUSALS.get(word, Refusal.SERVER)
+
+
+def is_transient(reply: Any) -> bool:
+    """Return whether the reply is a temporary error: the same command may succeed later, or at another node."""
+    return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
+
+
+def redirection(replies: Iterable[Any]) -> str | None:
+    """Return the ASK redirection among replies, which is to be followed; None if there is none, or if the keys are
+    still on different nodes.
+    """
+    # Only errors become text: a reply of XINFO contains entries, which may have many megabytes.
+    errors = [str(each) for each in replies if isinstance(each, ResponseError)]
+    if any(each.startswith("TRYAGAIN") for each in errors):
+        return None
+    return next((each for each in errors if each.startswith("ASK ")), None)
+
+
+def is_forbidden(reply: Any) -> bool:
+    """Return whether the reply is an error about the user's rights."""
+    if not isinstance(reply, ResponseError):
+        return False
+    text = reason_of(reply)
+    return text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
+
+
+def is_permanent(cause: BaseException) -> bool:
+    """Return whether the failure is permanent: a wrong password, an unknown host, or a refused certificate."""
+    seen: BaseException | None = cause
+    while seen is not None:
+        if isinstance(seen, (LoginRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):
+            return True
+        if isinstance(seen, ssl.SSLError) and ("certificate" in str(seen).lower() or "alert" in str(seen).lower()):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
 
 #: Advice by the first word of a refusal.
 _MEANINGS = {

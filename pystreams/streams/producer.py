@@ -11,7 +11,7 @@ from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.retry import Refusal, refusal_of
+from streamclient.refusals import Refusal, refusal_of
 from streamwire.slots import checksum
 
 _BATCH_ENTRIES = 500

@@ -16,7 +16,7 @@ from pystreams.streams.paged_calls import ask_all
 from pystreams.values.fields import Entry
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
-from streamclient.retry import Refusal, refusal_of
+from streamclient.refusals import Refusal, refusal_of
 from streamwire.slots import slot_of
 from streamwire.stream_id import StreamId
 

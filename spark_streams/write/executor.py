@@ -28,8 +28,7 @@ from spark_streams.write.rows.digest import RowDigest
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.refusals import refused
-from streamclient.retry import Refusal, is_forbidden, refusal_of
+from streamclient.refusals import Refusal, is_forbidden, refusal_of, refused
 from streamwire.stream_id import ZERO, StreamId
 
 #: Maximum number of streams, or fences, in one request.

@@ -18,8 +18,7 @@ from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, array_header
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, error
-from streamclient.refusals import RefusedForNowError, refused
-from streamclient.retry import is_transient
+from streamclient.refusals import RefusedForNowError, is_transient, refused
 from streamclient.streams.pages import Body
 from streamwire.stream_id import ZERO, StreamId
 

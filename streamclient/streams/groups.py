@@ -8,9 +8,8 @@ from typing import AnyStr
 
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.refusals import refused
+from streamclient.refusals import Refusal, refusal_of, refused
 from streamclient.reply_maps import pairs
-from streamclient.retry import Refusal, refusal_of
 from streamclient.streams.states import StreamState, checked
 from streamwire.stream_id import ZERO, StreamId
 

@@ -16,9 +16,8 @@ from typing import Any, NoReturn
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
-from streamclient.refusals import RefusedForNowError, refused
+from streamclient.refusals import RefusedForNowError, is_transient, refused
 from streamclient.reply_maps import pairs
-from streamclient.retry import is_transient
 from streamwire.stream_id import ZERO, StreamId
 
 #: The end of a part of a range: its last ID (inclusive), and the part's number of entries (None: unknown).

@@ -14,8 +14,7 @@ from typing import Any
 from streamclient.commands import EXTENSIONS
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
-from streamclient.refusals import RefusedForNowError
-from streamclient.retry import is_transient
+from streamclient.refusals import RefusedForNowError, is_transient
 from streamclient.streams.counting import Entries
 from streamclient.streams.delivery import Delivery
 from streamclient.streams.groups import Groups, pending_of

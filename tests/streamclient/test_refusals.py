@@ -6,8 +6,7 @@ import pytest
 
 from streamclient.config.address import parse
 from streamclient.errors import ResponseError
-from streamclient.refusals import refused, row_refused
-from streamclient.retry import Refusal, is_forbidden, is_transient, redirection, refusal_of
+from streamclient.refusals import Refusal, is_forbidden, is_transient, redirection, refusal_of, refused, row_refused
 
 LATER, SERVER, ROW = Refusal.LATER, Refusal.SERVER, Refusal.ROW
 TEXTS = {

@@ -34,8 +34,7 @@ from streamclient.codec.reply import Page
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.refusals import refused
-from streamclient.retry import Refusal, is_forbidden, refusal_of
+from streamclient.refusals import Refusal, is_forbidden, refusal_of, refused
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 

@@ -36,8 +36,7 @@ from streamclient.config.address import Address
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
 from streamclient.pool import borrow
-from streamclient.refusals import RefusedForNowError, refused
-from streamclient.retry import is_transient
+from streamclient.refusals import RefusedForNowError, is_transient, refused
 from streamclient.streams import group_pages
 from streamclient.streams.group_pages import Claim, Consumer, Read
 from streamclient.streams.groups import removed

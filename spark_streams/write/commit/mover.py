@@ -34,8 +34,7 @@ from spark_streams.write.tasks.slot_transaction import Terms
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
-from streamclient.refusals import row_refused
-from streamclient.retry import Refusal, is_transient, reason_of, redirection, refusal_of
+from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, row_refused
 
 #: Adds the rows of a chunk, which are XADD commands in RESP. A row with the field names of the previous row is parsed
 #: by a pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk's number, the number of the task's

@@ -23,9 +23,8 @@ from spark_streams.write.tasks import column_writes
 from streamclient.capabilities import is_refused
 from streamclient.connection import BROKEN, Connection, Link
 from streamclient.errors import ResponseError
-from streamclient.refusals import refused, row_refused
+from streamclient.refusals import is_transient, refused, row_refused
 from streamclient.replies import end_of_ids, pack, parse
-from streamclient.retry import is_transient
 from streamclient.routing import UNREACHABLE
 
 _AHEAD = 2  # number of unanswered chunks at which the replies to the oldest chunk are read

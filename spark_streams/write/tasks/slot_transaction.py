@@ -17,7 +17,7 @@ A transaction is not rolled back if one of its commands fails when it is execute
 advance: the key is not a stream, NOMKSTREAM finds no stream, or a row's own ID is too small. To rule out the last
 failure, the stream is watched as well, so that no other client adds to it meanwhile. If the server still refuses a row
 because of its contents, the fence records the refusal. Every later attempt then fails with the same message, so the row
-is not silently omitted. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), the fence
+is not silently omitted. If the server refuses all rows for another reason (`streamclient.refusals.Refusal`), the fence
 is reset, and the next attempt writes the rows. An example is a permission that was revoked after the rows were queued.
 """
 
@@ -48,9 +48,8 @@ from spark_streams.write.tasks.replicas import ReplicaWait
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import LinkError, ResponseError
-from streamclient.refusals import refused, row_refused
+from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, refused, row_refused
 from streamclient.replies import TransactionResult, pack, transaction_result
-from streamclient.retry import Refusal, is_transient, reason_of, redirection, refusal_of
 from streamwire.stream_id import ZERO, StreamId
 
 _ASKING_REPLY = b"+OK\r\n"

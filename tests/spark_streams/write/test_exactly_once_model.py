@@ -26,7 +26,7 @@ from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
 from spark_streams.write.tasks import staging
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from spark_streams.write.withdrawal import OutdatedError, look, withdraw
-from streamclient import retry
+from streamclient import refusals
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 from tests.harness.interleaving import Exploration, Keys, Program, Server, alone
@@ -48,7 +48,7 @@ _HIDDEN = (b"PS.ADD",)
 @pytest.fixture(autouse=True)
 def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove pauses, and make the names of staged rows depend on the attempt only."""
-    monkeypatch.setattr(retry.Budget, "pause", lambda self: True)
+    monkeypatch.setattr(refusals.Budget, "pause", lambda self: True)
     monkeypatch.setattr(staging, "uuid", staging.uuid)  # `Attempt.task` replaces it
 
 
