@@ -39,6 +39,7 @@ from streamclient.config.option import refuse
 
 if TYPE_CHECKING:
     from spark_streams.columns.read_schema import ReadSchema
+    from spark_streams.read.batch import BatchReader
     from spark_streams.read.calls import StreamCalls
     from spark_streams.write.sink import Sink
 
@@ -108,11 +109,8 @@ class PystreamsDataSource(DataSource):
 
     @headed
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_streams.read import batch, pushdown
-
         given = options.read_options(self.options, streaming=False)
-        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.is_enabled() else batch.BatchReader
-        return reader(given, _read_schema(schema, given), _address(given))
+        return batch_reader()(given, _read_schema(schema, given), _address(given))
 
     @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -152,6 +150,20 @@ class PystreamsDataSource(DataSource):
         address = _started(given.address)
         address = replace(address, needs=permissions.for_write(given, address, overwrite=overwrite))
         return sink.plan(address, given, columns, streaming, overwrite)
+
+
+def batch_reader() -> type[BatchReader]:
+    """Return the class of batch readers for this process: one with filter pushdown in the worker that pushes filters
+    down.
+    """
+    if _HAS_FILTERS:
+        from spark_streams.read import pushdown
+
+        if pushdown.is_enabled():
+            return pushdown.PushdownReader
+    from spark_streams.read.batch import BatchReader
+
+    return BatchReader
 
 
 def stream_reader() -> type[StreamCalls]:

@@ -18,6 +18,13 @@ schema = StructType([StructField("n", IntegerType())])
 source = PystreamsDataSource({"url": "redis://127.0.0.1:1", "stream": "s", **options})
 """
 _READ = f"options = {{}}{_SOURCE}source.streamReader(schema)"
+#: Spark 4.0 has no filters for Python sources.
+_BATCH = f"""
+from pyspark.sql import datasource
+for name in ("Filter", "EqualTo", "In"):
+    delattr(datasource, name)
+options = {{}}{_SOURCE}source.reader(schema)
+"""
 #: With allowEviction, the writer sends no requests to a server.
 _WRITE = f"options = {{'allowEviction': 'true'}}{_SOURCE}source.streamWriter(schema, False)"
 #: A planner counts entries of a server without PS. commands: in pages of different fields, of the same, and small ones.
@@ -45,6 +52,7 @@ _PROCESSES = [
         {"spark_streams.columns", "spark_streams.read"},
     ),
     ("read", _READ, _SPARK, {"hiredis"}, 130, {"spark_streams.write"}),
+    ("batch on Spark 4.0", _BATCH, _SPARK, {"hiredis"}, 130, {"spark_streams.read.pushdown", "spark_streams.write"}),
     ("write", _WRITE, _SPARK, {"hiredis"}, 100, {"spark_streams.read"}),
     ("count", _COUNT, _SPARK, {"hiredis"}, 60, {"spark_streams"}),
     ("supervisor", "import spark_streams.embedded.supervisor", (), set(), 35, {"spark_streams.read"}),
