@@ -87,14 +87,14 @@ def _append(_: Feature, url: str, client: redis.Redis) -> None:
 
 def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     """Read with restarts and replays, a second run, and a lease renewal."""
-    for n in range(30):
+    for n in range(33):
         client.xadd("s", {"n": n})
     query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.options})
     first = query.trigger() or []
     query.restart()
     assert sorted(row["n"] for row in query.run()) == sorted(row["n"] for row in first)
     rows = first + query.drain()
-    assert sorted(row["n"] for row in rows) == [*range(30)]
+    assert sorted(row["n"] for row in rows) == [*range(33)]
     lease = getattr(query.reader.source, "lease", None)
     if lease is not None:
         lease.beat()
@@ -167,7 +167,7 @@ def test_the_printed_rules_are_sufficient_and_necessary(
 ) -> None:
     """With the rules that NOT_PERMITTED prints, the feature works; without any one of them, it fails or falls back."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
-    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, deleted=0))
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, deleted=5))
     feature = FEATURES[name]
     url = instance.url.replace("://", "://job:x@")
     rules = feature.rules(url)
