@@ -253,7 +253,8 @@ def _sort(connection: Connection, executed: Mapping[SharedTask, list[Body] | Exc
             found.entries += sum(body.count for body in result)
             found.bytes += sum(body.stop - body.start for body in result)
             if task.claims or task.counts or task.max_deliveries is not None:
-                apart += [(task, body.page()) for body in result]
+                pages = [body.page() for body in result]
+                apart += [(task, page) for page in pages if page.count]  # XCLAIM before Redis 7 replies nil if deleted
             else:
                 found.together += [(task.stream, body) for body in result]
     counted = [(task, page) for task, page in apart if task.counts or task.max_deliveries is not None]
