@@ -20,7 +20,6 @@ from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.streams import pages
 from streamclient.streams.states import (
-    Counted,
     Cut,
     Ids,
     Range,
@@ -36,7 +35,6 @@ from streamwire.stream_id import LAST, StreamId
 WINDOW = 64
 
 _PROBES_PER_PART = 16  # probes per requested part of the range
-_MARKS = range(800, 1600)  # possible numbers of marks: enough for eight parts whose sizes differ by at most a hundredth
 
 
 def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
@@ -67,23 +65,11 @@ class Limits:
     """Numbers of entries at which another way of counting is cheaper.
 
     `short`: maximum of a range that is read together with others. `counted`: maximum of a range that is counted rather
-    than estimated. `marked`: minimum of a range for which marks pay off.
+    than estimated.
     """
 
     short: int = 1000
     counted: int = 100_000
-    marked: int = 20_000
-
-
-def grid_of(count: int, least: int) -> int:
-    """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits.
-
-    Also returns `count` if marks do not pay off: for fewer than `least` entries, and for a `count` so large that it is
-    only a limit.
-    """
-    if count < least or count > least * least:
-        return count
-    return next((count // number for number in _MARKS if count % number == 0), count)
 
 
 def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
@@ -170,8 +156,6 @@ class Entries:
     def __init__(self, connection: Connection, states: States) -> None:
         self._connection = connection
         self._states = states
-        #: Counts by stream and the ID before the counted range.
-        self._counted: dict[tuple[str, StreamId], Counted] = {}
 
     @property
     def _known(self) -> Capabilities:
@@ -182,21 +166,9 @@ class Entries:
 
         If the range has fewer entries, return `upto` and their number.
         """
-        answers = [self._known_nth(*request) for request in requested]
-        left = [at for at, answer in enumerate(answers) if answer is None]
-        grids = [grid_of(requested[at][2], self.limits.marked) for at in left]
-        several = zip((requested[at] for at in left), grids, strict=True)
-        found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
-        for at, grid, (marks, total) in zip(left, grids, found, strict=True):
-            stream, after, count, upto = requested[at]
-            answers[at] = (marks[-1], count) if total == count else (upto, total)
-            if total == count:
-                self._counted[stream, after] = Counted(marks, grid)  # `splits` will likely need it next
-        return [answer for answer in answers if answer is not None]
-
-    def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
-        known = self._counted.get((stream, after))
-        return (known.marks[-1], count) if known and known.total == count and known.marks[-1] <= upto else None
+        found = self._marks([(stream, after, upto, count, count) for stream, after, count, upto in requested])
+        asked = zip(requested, found, strict=True)
+        return [(marks[-1], count) if total == count else (upto, total) for (*_, count, upto), (marks, total) in asked]
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         """Return the number of entries in (after, upto] of each (stream, after, upto).
@@ -255,16 +227,32 @@ class Entries:
         A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end. With
         `exact`, the number of entries of each part is exact.
         """
-        found: dict[Range, list[Cut]] = {}
+        states = self._states.of([whole.stream for whole, _ in wholes], None)
+        counted: dict[Range, _Asked] = {}
         for whole, parts in wholes:
-            known = self._counted.get((whole.stream, whole.after))
-            if known is None or known.marks[-1] != whole.upto:
+            state = states[whole.stream]
+            if state is None:
                 continue
-            if most is None and len(known.marks) >= parts * _MARKS_PER_PART:
-                found[whole] = cut(known.marks, known.grid, known.total, whole.upto, parts, None)
-        left = [(whole, parts) for whole, parts in wholes if whole not in found]
-        found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
-        return [found[whole] for whole, _ in wholes]
+            backlog, _ = state.backlog(whole.after)
+            is_short = (
+                state.length < self.limits.short
+            )  # the range is read completely, together with other short ranges
+            if exact or most is not None or is_short or backlog <= self.limits.counted:
+                about = backlog if whole.count is None else whole.count
+                grid = max(1, about // (parts * _MARKS_PER_PART))
+                entries = max(1, state.length) if is_short else _ALL
+                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries
+        marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
+        found: list[list[Cut]] = []
+        for whole, parts in wholes:
+            state = states[whole.stream]
+            if whole in marks:
+                found.append(cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
+            elif state is None:
+                found.append([(whole.upto, None)])
+            else:
+                found.append(self._sampled(whole, parts, state))
+        return found
 
     def _marks(self, requested: Sequence[_Asked]) -> list[_Marks]:
         """Count up to `most` entries in (after, upto] for each request. Return the ID of every `grid`-th entry, and the
@@ -340,35 +328,6 @@ class Entries:
                 return found, total, None
             after = page.last
         return found, total, after if total < most else None
-
-    def _splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        """Return the result of `splits` for ranges whose entries were not counted before."""
-        states = self._states.of([whole.stream for whole, _ in wholes], None)
-        counted: dict[Range, _Asked] = {}
-        for whole, parts in wholes:
-            state = states[whole.stream]
-            if state is None:
-                continue
-            backlog, _ = state.backlog(whole.after)
-            is_short = (
-                state.length < self.limits.short
-            )  # the range is read completely, together with other short ranges
-            if exact or most is not None or is_short or backlog <= self.limits.counted:
-                about = backlog if whole.count is None else whole.count
-                grid = max(1, about // (parts * _MARKS_PER_PART))
-                entries = max(1, state.length) if is_short else _ALL
-                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries
-        marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
-        found: list[list[Cut]] = []
-        for whole, parts in wholes:
-            state = states[whole.stream]
-            if whole in marks:
-                found.append(cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
-            elif state is None:
-                found.append([(whole.upto, None)])
-            else:
-                found.append(self._sampled(whole, parts, state))
-        return found
 
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
         """Cut a range into parts of about the same size, estimated from samples."""

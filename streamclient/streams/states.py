@@ -25,22 +25,6 @@ Cut = tuple[StreamId, int | None]
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Result of counting entries after a position: the ID of every `grid`-th entry (`marks`).
-
-    The last counted entry is one of these.
-    """
-
-    marks: Sequence[StreamId]
-    grid: int
-
-    @property
-    def total(self) -> int:
-        """Number of entries."""
-        return len(self.marks) * self.grid
-
-
-@dataclass(frozen=True)
 class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 

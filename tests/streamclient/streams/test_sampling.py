@@ -38,16 +38,6 @@ def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: 
             assert len(cuts) == parts
 
 
-@pytest.mark.parametrize("count", [1, 19_999, 20_000, 99_000, 200_000, 1_000_000, 2**62, 20_011])
-def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
-    """For many entries, 800 to 1,599 marks are set, one of them at the last entry. For few entries, or a prime number
-    of entries, only the last entry is marked.
-    """
-    grid = counting.grid_of(count, 20_000)
-    assert count % grid == 0
-    assert 800 <= count // grid < 1600 if 20_000 <= count <= 1_000_000 and count != 20_011 else grid == count
-
-
 STREAMS = {
     "even": [StreamId(1000 + 7 * n, 0) for n in range(20_000)],
     "one millisecond": [StreamId(5, n) for n in range(20_000)],

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from streamclient.connection import Connection
-from streamclient.streams.counting import Entries
 from streamclient.streams.delivery import Delivery
 from streamclient.streams.stream_server import plain_server
 from streamwire.stream_id import StreamId
@@ -23,7 +22,6 @@ _BATCH, _PAGE = 100, 20
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver batches of a hundred entries in pages, and acknowledge them by deleting their consumers."""
     monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=_PAGE, deleted=10))
-    monkeypatch.setattr(Entries, "limits", replace(Entries.limits, marked=100))
 
 
 def query_of(site: Site, **options: Any) -> Query:

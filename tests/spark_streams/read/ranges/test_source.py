@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,6 @@ from spark_streams.errors import StreamError
 from spark_streams.read.query.selection import check_exist
 from streamclient.config.address import Address
 from streamclient.link import Command, Link
-from streamclient.streams import pages
-from streamclient.streams.counting import Entries
 from streamclient.streams.delivery import Delivery
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
@@ -64,25 +61,12 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
     assert all(abs(size - 1500) <= 15 for size in query.partitions[0])
 
 
-@pytest.mark.parametrize("most", [1600, 1701])
-def test_a_batch_is_split_evenly_with_few_counts(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Partitions of a batch have equal sizes, and the count that finds the end of the batch is reused if possible."""
-    counted: list[int] = []
-    marks = pages.marks
-
-    def noted(*words: Any) -> Any:
-        found = marks(*words)
-        counted.extend(total for _, total in found)
-        return found
-
-    monkeypatch.setattr(pages, "marks", noted)
-    monkeypatch.setattr(Entries, "limits", replace(Entries.limits, marked=100))
+def test_a_limited_batch_is_split_evenly(site: Site) -> None:
+    """Partitions of a batch within a limit have equal sizes."""
     site.add("s", 20_000)
-    query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=most)
-    assert numbers(query.trigger() or []) == list(range(most))
-    assert all(abs(size - most / 2) <= most / 100 for size in query.partitions[0])
-    if site.kind == "redis":
-        assert sum(counted) == (most if most == 1600 else 2 * most)
+    query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=1701)
+    assert numbers(query.trigger() or []) == list(range(1701))
+    assert all(abs(size - 1701 / 2) <= 17 for size in query.partitions[0])
 
 
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
