@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.host import WithoutProcess
 from engine.core.protocol.replies import CommandError
@@ -69,9 +70,20 @@ class HandWorkers:
 
 
 class Host(WithoutProcess):
-    """A host that records whether the process was asked to exit."""
+    """The host of an engine, which records whether the process was asked to exit."""
 
     ends = False
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def flush_effects(self) -> None:
+        self._engine.flush_effects()
+
+    def wake(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self._engine.core.wake(session, self._engine.now_us)
 
     def shut_down(self) -> None:
         self.ends = True
@@ -98,7 +110,7 @@ class Engine:
         self.files = files or Disk()
         self.workers = HandWorkers(at_once=at_once)
         self.seconds = 100.0
-        self.core.host = self.host = Host()
+        self.core.host = self.host = Host(self)
         self.now_us = now_us
         self.durability = DiskDurability(self.core, self.workers, self.files, lambda: self.seconds, lambda: self.now_us)
         self.durability.start()
@@ -123,11 +135,15 @@ class Engine:
         self.end_iteration()
         return reply.text.decode() if isinstance(reply, CommandError) else reply
 
-    def end_iteration(self) -> None:
+    def flush_effects(self) -> None:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
             self.durability.append(effects)
+            self.durability.flush()
+
+    def end_iteration(self) -> None:
+        self.flush_effects()
         work = self.host.pending[:]
         self.host.pending.clear()
         for callback in work:

@@ -6,7 +6,7 @@ a command runs. The methods under "after the reply" defer it until the current c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,6 +84,12 @@ class Host(Protocol):
 
     # -- immediately ------------------------------------------------------------------------------------------------
 
+    def flush_effects(self) -> None:
+        """Pass the effects so far to the log and the replicas, for example before taking an image with them."""
+
+    def wake(self, sessions: Iterable[Session]) -> None:
+        """Run the commands of blocked sessions again, and deliver the results. Do not call this within a command."""
+
     def shut_down(self) -> None:
         """End the process; the reply of the current command, if any, is still sent."""
 
@@ -125,6 +131,12 @@ class WithoutProcess:
 
     def follow_pause(self) -> None:
         """Do nothing: nothing is held back."""
+
+    def flush_effects(self) -> None:
+        """Do nothing: there is no log, and there are no replicas."""
+
+    def wake(self, sessions: Iterable[Session]) -> None:
+        """Do nothing: the caller wakes the sessions."""
 
     def shut_down(self) -> None:
         """Do nothing: there is no process to end."""

@@ -17,10 +17,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from engine.core.keyspace.image import ImageBuilder
+from engine.core.dispatch import Core
+from engine.core.keyspace.image import Image, ImageBuilder, capture
 from engine.shell.durability.files import Files
 
 _numbers = itertools.count(1)
@@ -64,36 +65,6 @@ class Attempt:
             self._files.remove(self.temporary)
 
 
-#: Runs a function in the event loop, after the current callback.
-Soon = Callable[[Callable[[], None]], None]
-
-
-def run_when_complete(builder: ImageBuilder, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-    """Run ``work`` when the image is complete, unless the attempt is abandoned before that."""
-    _Completing(builder, attempt, soon, work).step()
-
-
-class _Completing:
-    """Steps of one image. A recursive closure would be a reference cycle that keeps the image in memory."""
-
-    __slots__ = ("_attempt", "_builder", "_soon", "_work")
-
-    def __init__(self, builder: ImageBuilder, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-        self._builder = builder
-        self._attempt = attempt
-        self._soon = soon
-        self._work = work
-
-    def step(self) -> None:
-        """Add some more keys to the image, and finish or schedule the next step."""
-        if self._attempt.abandoned:
-            self._builder.cancel()
-        elif self._builder.step():
-            self._work()
-        else:
-            self._soon(self.step)
-
-
 Work = Callable[[], None]
 #: Called in the event loop when the work has ended, with None or its error.
 Done = Callable[[OSError | None], None]
@@ -115,24 +86,8 @@ def free_in_thread(free: Work, size: int) -> None:
         free()
 
 
-class Workers(Protocol):
-    """Threads for slow work."""
-
-    def sync(self, work: Work, done: Done) -> None:
-        """Run the work in the sync thread."""
-
-    def save(self, work: Work, done: Done) -> None:
-        """Run the work in the save thread."""
-
-    def soon(self, work: Callable[[], None]) -> None:
-        """Run the work in the event loop, after the current callback."""
-
-    def close(self) -> None:
-        """Finish the requested work and stop. Results are no longer reported."""
-
-
-class Threads:
-    """The two threads of one engine, started on first use."""
+class Workers:
+    """The two threads of one engine, started on first use, and its event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -173,3 +128,100 @@ class Threads:
         self._is_closed = True
         self._saving.shutdown(wait=True)
         self._syncing.shutdown(wait=True)
+
+
+class Writing:
+    """The writing of one kind of file with an image of all data: one file at a time, on request or when it is due.
+
+    Before an image is taken, the effects so far are passed to the log: the image contains them. ``on_ended`` is called
+    at the end of a background attempt that was not abandoned. The thread of an abandoned attempt stops soon, and its
+    file is removed. Another attempt may start immediately.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        workers: Workers,
+        clock: Callable[[], float],
+        on_ended: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._workers = workers
+        self._clock = clock
+        self._on_ended = on_ended
+        #: Whether a file is to be written as soon as possible.
+        self.is_scheduled = False
+        #: The file that is being written.
+        self._attempt: Attempt | None = None
+        #: Start of the last attempt, by ``clock``.
+        self._began = 0.0
+        #: Duration of the last attempt in seconds; -1 before the first one ends.
+        self._last_seconds = -1
+        self.last_ok = True
+        #: Earliest time of the next automatic attempt, by ``clock``.
+        self._retry_at = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a file is being written."""
+        return self._attempt is not None
+
+    @property
+    def _seconds(self) -> int:
+        """Seconds since the start of the running attempt; -1 if there is none."""
+        return int(self._clock() - self._began) if self.is_running else -1
+
+    def ask(self) -> None:
+        """Request a file as soon as possible."""
+        self.is_scheduled = True
+
+    def abandon(self) -> None:
+        """Cancel the attempt that is running or requested, if any."""
+        self.is_scheduled = False
+        if self._attempt is not None:
+            self._attempt.abandon()
+            self._attempt = None
+
+    def _write_in_background(
+        self, attempt: Attempt, write: Callable[[Image], None], done: Callable[[Exception | None], None]
+    ) -> None:
+        """Take an image of this moment, and write it in a thread. ``done``: called in the event loop at the end."""
+        builder = ImageBuilder(self._core.databases, self._core.config, self._core.changes.now)
+        self._attempt, self._began = attempt, self._clock()
+        work = partial(self._write, attempt, builder.image, write)
+        run_when_complete(builder, attempt, self._workers.soon, lambda: self._workers.save(work, done))
+
+    def _write_now(self, attempt: Attempt, write: Callable[[Image], None]) -> None:
+        """Write an image of this moment before returning."""
+        self._attempt, self._began = attempt, self._clock()
+        self._write(attempt, capture(self._core.databases, self._core.config, self._core.changes.now), write)
+
+    def _write(self, attempt: Attempt, image: Image, write: Callable[[Image], None]) -> None:
+        try:
+            write(image)
+        except OSError:
+            attempt.remove()
+            raise
+
+    def _end(self, error: Exception | None, pause: float) -> None:
+        """Record the end of an attempt. After an error, the next automatic attempt waits ``pause`` seconds."""
+        attempt, self._attempt = self._attempt, None
+        self._last_seconds = int(self._clock() - self._began)
+        self.last_ok = error is None
+        self._retry_at = self._clock() + pause if error is not None else 0.0
+        if attempt is not None and error is not None:
+            attempt.remove()
+
+
+def run_when_complete(
+    builder: ImageBuilder, attempt: Attempt, soon: Callable[[Work], None], work: Callable[[], None]
+) -> None:
+    """Run ``work`` when the image is complete, unless the attempt is abandoned before that. ``soon`` runs a function in
+    the event loop, after the current callback.
+    """
+    if attempt.abandoned:
+        builder.cancel()
+    elif builder.step():
+        work()
+    else:
+        soon(lambda: run_when_complete(builder, attempt, soon, work))

@@ -11,21 +11,6 @@ the configuration and the event loop, and decides whether a rewrite or a snapsho
 The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
 core's requests.
 
-Life cycle of the data in memory:
-
-              LOADED                 SHUTDOWN               SAVED
-    LOADING ──────────> RUNNING ──────────────> LAST_SAVE ─────────> ENDING <─┐ SHUTDOWN
-     │   ^               │  │ ^                     │                 ^  │ └──┘
-     │   └───────────────┘  │ └─────────────────────┘                 │  │
-     │        RELOAD        │         SAVE_FAILED                     │  │ CLOSED
-     │                      └───────────────────────────────> CLOSED <┼──┘
-     │                                 CLOSED                         │
-     └────────────────────────────────────────────────────────────────┘
-                                LOAD_FAILED, SHUTDOWN
-
-    CLOSED also leads from LOADING to CLOSED. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
-    CLOSED as it is. An unexpected error while data is loaded is LOAD_FAILED, and during the final save SAVE_FAILED.
-
 A replica loads its master's data in place of its own (RELOAD) in small steps, and replies to clients in between. A
 shutdown during the loading saves nothing, because the files on disk are complete.
 
@@ -42,7 +27,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine.core.admission import Refusal
 from engine.core.clients.session import Session
@@ -58,10 +43,8 @@ from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.loading import Loader
 from engine.shell.durability.log.appendonly import AppendOnly
-from engine.shell.durability.log.log_switch import LogSwitch
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.rewrite import Rewrites
-from engine.shell.durability.log.sync_waiters import LogWaiters
 from engine.shell.durability.log.writer import ALWAYS, Log
 from engine.shell.durability.originals import Originals
 from engine.shell.durability.ownership import Ownership
@@ -69,7 +52,6 @@ from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
-from streamwire.machine import Machine
 
 
 class Life(Enum):
@@ -87,56 +69,8 @@ class Life(Enum):
     CLOSED = auto()
 
 
-class LifeEvent(Enum):
-    """Events in the life of the data."""
-
-    LOADED = auto()
-    LOAD_FAILED = auto()
-    #: DEBUG RELOAD or LOADAOF discards the data and loads it again, or a master's data replaces it.
-    RELOAD = auto()
-    #: SHUTDOWN, or a signal.
-    SHUTDOWN = auto()
-    SAVED = auto()
-    SAVE_FAILED = auto()
-    #: An unexpected error may have left a change to the data half done.
-    FAULT = auto()
-    CLOSED = auto()
-
-
-_S, _E = Life, LifeEvent
-LIFE_TRANSITIONS: dict[tuple[Life, LifeEvent], Life] = {
-    (_S.LOADING, _E.LOADED): _S.RUNNING,
-    (_S.LOADING, _E.LOAD_FAILED): _S.ENDING,
-    (_S.LOADING, _E.SHUTDOWN): _S.ENDING,
-    (_S.LOADING, _E.CLOSED): _S.CLOSED,
-    (_S.LOADING, _E.FAULT): _S.ENDING,
-    (_S.RUNNING, _E.RELOAD): _S.LOADING,
-    (_S.RUNNING, _E.SHUTDOWN): _S.LAST_SAVE,
-    (_S.RUNNING, _E.CLOSED): _S.CLOSED,
-    (_S.LAST_SAVE, _E.SAVED): _S.ENDING,
-    (_S.LAST_SAVE, _E.SAVE_FAILED): _S.RUNNING,
-    (_S.ENDING, _E.SHUTDOWN): _S.ENDING,
-    (_S.ENDING, _E.CLOSED): _S.CLOSED,
-    (_S.RUNNING, _E.FAULT): _S.ENDING,
-    (_S.ENDING, _E.FAULT): _S.ENDING,
-    (_S.CLOSED, _E.FAULT): _S.CLOSED,
-}
-
-
-class Replies(Protocol):
-    """Holds replies back until the log contains their effects."""
-
-    def hold(self) -> None:
-        """Hold all replies until the end of this event-loop iteration."""
-
-    def hold_if_crowded(self) -> bool:
-        """Hold replies if most of them wait for the end of the iteration anyway; return whether replies are held."""
-
-
 class DiskDurability:
-    """Durability of one engine. ``replies``: replies that are held until `settle_iteration`; None if there are no
-    clients.
-    """
+    """Durability of one engine. ``clock`` is monotonic, ``now`` returns microseconds since the epoch."""
 
     def __init__(
         self,
@@ -154,10 +88,9 @@ class DiskDurability:
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
         folder = directory / os.fsdecode(config.text("appenddirname"))
         name = os.fsdecode(config.text("appendfilename"))
-        flush = self.flush_effects
-        self._life = Machine("the data's life", LIFE_TRANSITIONS, Life.LOADING)
+        self._life = Life.LOADING
         self._ownership = Ownership(files, directory, TEMPORARY)
-        self.log = Log(files, workers.sync, clock)
+        self.log = Log(files, workers.sync, clock, self._wake_waiting)
         rdb = RdbFiles(core)
         self.keeping = StreamStorage(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
@@ -166,18 +99,19 @@ class DiskDurability:
         self.appendonly = AppendOnly(
             core, files, rdb, segments, originals, folder, name, self.log, workers.save, relieve
         )
-        self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, workers.soon, clock, flush)
-        self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
+        self.rewrites = Rewrites(core, self.appendonly, self.log, workers, clock, self._after_write)
+        #: Whether a log is enabled: it is open, or will be open when its first base is written.
+        self._wants_log = False
         self.snapshots = Snapshots(
-            core, files, rdb, segments, originals, workers.save, workers.soon, clock, lambda: now() // 1000, flush
+            core, files, rdb, segments, originals, workers, clock, lambda: now() // 1000, self._after_write
         )
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
-        self.replies: Replies | None = None
+        #: Clients that wait until more of the log is on disk (WAITAOF).
+        self._waiting: dict[Session, None] = {}
         #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
         self.feed: Callable[[Effects], Effects] | None = None
         #: Called when data was loaded that does not result from the recorded effects.
         self.on_other_data: Callable[[], None] = lambda: None
-        self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
         #: Whether the data may contain a half-done change.
         self._is_faulty = False
@@ -204,17 +138,14 @@ class DiskDurability:
             if wanted:
                 self._open_log()
         except (LoadError, OSError) as error:
-            self._life.fire(LifeEvent.LOAD_FAILED)
+            self._life = Life.ENDING
             self._ownership.release()
             if isinstance(error, LoadError):
                 raise ConfigError(str(error)) from None
             raise ConfigError(f"{error.filename or self._ownership.directory}: {error.strerror or error}") from None
         self._loading_seconds = self._clock() - began
-        self._life.fire(LifeEvent.LOADED)
+        self._life = Life.RUNNING
         self.core.durability = self
-        self.log.on_synced = self.waiters.wake
-        self.rewrites.on_ended = self._after_rewrite
-        self.snapshots.on_ended = self._after_write
         for name in ("appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error"):
             config.on_change(name, self._follow)
         config.on_change("save", self._follow_save_points)
@@ -234,16 +165,19 @@ class DiskDurability:
         elif not self.appendonly.open():
             self.rewrites.write_now()
         self.appendonly.clear_temporaries()
-        self.switch.opened()
+        self._wants_log = True
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
-        if self._life.fire(LifeEvent.SHUTDOWN) is Life.ENDING:
+        if self._life is Life.LOADING:
+            self._life = Life.ENDING
+        if self._life is Life.ENDING:
             return
+        self._life = Life.LAST_SAVE
         saved = False
         try:
             saved = self._save_for_the_last_time(words, forced=b"FORCE" in words)
         finally:
-            self._life.fire(LifeEvent.SAVED if saved else LifeEvent.SAVE_FAILED)
+            self._life = Life.ENDING if saved else Life.RUNNING
             self._follow()
         if not saved:
             raise CommandError(messages.SHUTDOWN_FAILED)
@@ -255,11 +189,11 @@ class DiskDurability:
 
         Failures are logged.
         """
-        self.flush_effects()
+        self.core.host.flush_effects()
         try:
-            if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
+            if self._wants_log and not (self.log.is_open and self.log.flush_and_sync()):
                 # The log has no file yet, or its file cannot be trusted: try to write a new one.
-                self.switch.rewrite_now()
+                self.rewrites.write_now()
         except OSError as error:
             LOG.error("the append-only file cannot be written at shutdown: %s", error)
             if not forced:
@@ -278,7 +212,7 @@ class DiskDurability:
     @property
     def is_ending(self) -> bool:
         """Whether the process is exiting, so that the data must not change, and is not saved again."""
-        return self._life.state in (Life.ENDING, Life.CLOSED)
+        return self._life in (Life.ENDING, Life.CLOSED)
 
     def give_up_data(self) -> None:
         """Stop writing anything derived from the data, which may contain a half-done change.
@@ -286,13 +220,14 @@ class DiskDurability:
         Effects collected before the fault are complete, and are still written.
         """
         self._is_faulty = True
-        self._life.fire(LifeEvent.FAULT)
+        if self._life is not Life.CLOSED:
+            self._life = Life.ENDING
         self._follow()
 
     def close(self) -> None:
         """Write collected effects as far as the disk allows, and close the files."""
-        is_good = self._life.state is Life.ENDING and not self._is_faulty
-        self._life.fire(LifeEvent.CLOSED)
+        is_good = self._life is Life.ENDING and not self._is_faulty
+        self._life = Life.CLOSED
         self.snapshots.abandon()
         self.rewrites.abandon()
         try:
@@ -304,24 +239,22 @@ class DiskDurability:
             LOG.error("the last part of the append-only file was not written: %s", error)
         self.workers.close()
         self.keeping.segments.close()
-        if self.switch.is_wanted:
+        if self._wants_log:
             with suppress(OSError):
                 self.appendonly.clear_temporaries()
         self._ownership.release()
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    def append(self, effects: Effects) -> None:
-        """Log the effects of commands whose replies are not sent yet, and send the effects to the replicas."""
-        log = self.log
+    def append(self, effects: Effects) -> bool:
+        """Send the effects of commands whose replies are not sent yet to the replicas, and collect them for the log.
+
+        Return whether these replies must wait for `settle_iteration`; otherwise `flush` is sufficient.
+        """
         if self.feed is not None:
             effects = self.feed(effects)
-        log.append(effects)
-        replies = self.replies
-        if replies is not None and log.policy == ALWAYS:
-            replies.hold()
-        elif replies is None or not replies.hold_if_crowded():
-            self.flush()
+        self.log.append(effects)
+        return self.log.policy == ALWAYS
 
     def settle_iteration(self) -> bool:
         """Flush at the end of an event-loop iteration; return whether its replies may be sent."""
@@ -338,13 +271,6 @@ class DiskDurability:
         if (not safe) != bool(core.admission.refusal(Refusal.DISK)):
             self._update_refusal()
         return safe
-
-    def flush_effects(self) -> None:
-        """Log the effects of this iteration so far. Call this before taking an image, which contains them."""
-        effects = self.core.changes.effects[:]
-        self.core.changes.effects.clear()
-        if effects:
-            self.append(effects)
 
     def _update_refusal(self) -> None:
         """Decide whether write commands may run."""
@@ -382,7 +308,7 @@ class DiskDurability:
 
         Do not call this within a command: an image must not contain a part of a transaction.
         """
-        if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
+        if self._life is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
         if self._ownership.is_held:
             self.keeping.tidy()
@@ -397,19 +323,22 @@ class DiskDurability:
             self.snapshots.start()
             self._follow()
         elif self.rewrites.is_prepared():
-            self.switch.start_rewrite()
+            self._start_rewrite()
             self._follow()
 
     def _needs_rewrite(self) -> bool:
-        if not self.switch.is_wanted or not self.rewrites.is_due:
+        if not self._wants_log or not self.rewrites.is_due:
             return False
-        if self.switch.must_retry or self.log.is_broken:
-            return True
-        return self.log.is_open and (self.rewrites.has_grown() or self.keeping.wants_new_base())
+        # A log that is not open is still without its first base.
+        needs_file = not self.log.is_open or self.log.is_broken
+        return needs_file or self.rewrites.has_grown() or self.keeping.wants_new_base()
 
-    def _after_rewrite(self, good: bool) -> None:
-        self.switch.note_rewritten(good=good)
-        self._after_write()
+    def _start_rewrite(self) -> None:
+        """Start a rewrite, which writes the first base if that is still missing. If the rewrite cannot start, a missing
+        first base is retried later; other rewrites are skipped.
+        """
+        with suppress(OSError):
+            self.rewrites.start(keeps_log=self._wants_log)
 
     def _after_write(self) -> None:
         """Start work that waited for a file to be written."""
@@ -433,33 +362,58 @@ class DiskDurability:
         self._follow()
 
     def _follow_switch(self) -> None:
-        """Apply CONFIG SET appendonly."""
-        if not self.switch.differs() or self._life.state is Life.LOADING:
+        """Apply CONFIG SET appendonly. It returns OK when the writing of the first base has started, which contains all
+        data of that moment. Later effects are kept in memory until the base is complete. If the base cannot be written,
+        each retry writes the data of its own time.
+        """
+        wants = self.core.config.flag("appendonly")
+        if wants is self._wants_log or self._life is Life.LOADING:
             # While all data is being replaced (LOADING), `finish_replacement` applies the directive.
             return
-        if self._life.state is not Life.RUNNING:
+        if self._life is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
         self.core.divided.finish_all()
-        self.flush_effects()
+        self.core.host.flush_effects()
         try:
-            if self.switch.is_wanted:
-                self.switch.turn_off()
+            if wants:
+                self._switch_on()
             else:
-                self.switch.turn_on()
+                self._switch_off()
         finally:
             self._follow()
         # Wake the clients that wait for the log: it may be closed now.
-        self.waiters.wake()
+        self._wake_waiting()
+
+    def _switch_on(self) -> None:
+        """Start writing the first base. Raises ConfigError if that is not possible; the log then stays off."""
+        self._own()
+        # A rewrite that was requested without a log cannot be continued: it lacks the effects since its image.
+        self.rewrites.abandon()
+        try:
+            self.rewrites.start(keeps_log=True)
+        except OSError as error:
+            raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
+        self._wants_log = True
+
+    def _switch_off(self) -> None:
+        """Write the effects so far, as far as the disk allows, and close the log."""
+        self._wants_log = False
+        self.rewrites.abandon()
+        try:
+            self.log.close()
+        except OSError as error:
+            LOG.error("the last part of the append-only file was not written: %s", error)
 
     # -- requests of the core -----------------------------------------------------------------------------------------
 
     @property
     def logging(self) -> bool:
-        return self.switch.is_on
+        """Whether effects are being logged."""
+        return self._wants_log and self.log.is_open
 
     def _check(self) -> None:
         """Acquire the directory's lock. Raise CommandError if that fails, or if the data must not be saved."""
-        if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
+        if self._life not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(messages.SHUTTING_DOWN)
         if not self._ownership.acquire():
             raise CommandError(messages.save_failed(self._ownership.refusal))
@@ -498,7 +452,7 @@ class DiskDurability:
 
         A snapshot that is being written is abandoned: its image is older.
         """
-        if self.snapshots.points and self._life.state is Life.RUNNING:
+        if self.snapshots.points and self._life is Life.RUNNING:
             self.snapshots.abandon()
             self.snapshots.ask()
             self.core.host.after_reply(self.start_due_work)
@@ -518,66 +472,80 @@ class DiskDurability:
         return self.snapshots.last_save_ms // 1000
 
     def log_offset(self) -> int:
-        return self.waiters.log_offset()
+        # The effects of this iteration are not encoded yet, so the offset of their end is unknown. They will be written
+        # and synced together, so the offset of their first byte can be used instead.
+        return self.log.appended + bool(self.core.changes.effects)
 
     def is_synced(self, offset: int) -> bool:
         return self.log.synced >= offset
 
     def wake_when_synced(self, session: Session) -> None:
-        self.waiters.add(session)
+        self._waiting[session] = None
+
+    def _wake_waiting(self) -> None:
+        """Wake the waiting clients soon: more of the log is on disk, or the log is closed."""
+        if self._waiting:
+            # Not immediately: a command may be running.
+            self.workers.soon(self._wake)
+
+    def _wake(self) -> None:
+        sessions, self._waiting = self._waiting, {}
+        self.core.host.wake(sessions)
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        if self._life.state is not Life.RUNNING:
+        if self._life is not Life.RUNNING:
             raise CommandError(messages.SHUTTING_DOWN)
         if from_log:
-            if not self.switch.is_on:
+            if not self.logging:
                 raise CommandError(messages.NO_PERSISTENCE)
-            self.flush_effects()
+            self.core.host.flush_effects()
             if not self.log.flush_and_sync():
                 raise CommandError(messages.save_failed(self.log.trouble))
         elif save:
             self._save_now()
         else:
-            self.flush_effects()
-        self._life.fire(LifeEvent.RELOAD)
+            self.core.host.flush_effects()
+        self._life = Life.LOADING
         try:
             self._loader.load_again(from_log=from_log, flush=flush or from_log)
-            self._life.fire(LifeEvent.LOADED)
+            self._life = Life.RUNNING
         except Exception as error:  # noqa: BLE001 - any error leaves the data incomplete
             # The data in memory is now neither the old data nor that on disk.
             LOG.critical("the data could not be reloaded, stopping: %s", error)
-            self._life.fire(LifeEvent.LOAD_FAILED)
+            self._life = Life.ENDING
             self.core.host.shut_down()
             raise CommandError(messages.load_failed(str(error))) from None
         finally:
             self._follow()
         if not from_log and not (save and flush):
             self.on_other_data()
-            if self.switch.is_wanted:
+            if self._wants_log:
                 self._rewrite_log_after_loading()
 
     def start_replacement(self) -> None:
         """Suspend the log. Its files are kept as the only copy of the old data until the new data is complete."""
-        self.flush_effects()
-        if self._life.state is not Life.RUNNING:
+        self.core.host.flush_effects()
+        if self._life is not Life.RUNNING:
             return
-        self._life.fire(LifeEvent.RELOAD)
+        self._life = Life.LOADING
         self.snapshots.abandon()
-        if self.switch.is_wanted:
-            self.switch.suspend()
+        if self._wants_log:
+            self._switch_off()
         self._follow()
 
     def finish_replacement(self) -> None:
-        if self._life.state is Life.LOADING:
-            self._life.fire(LifeEvent.LOADED)
+        if self._life is Life.LOADING:
+            self._life = Life.RUNNING
             if self.core.config.flag("appendonly"):
-                self.switch.resume()
+                self.rewrites.abandon()
+                self._wants_log = True
+                self._start_rewrite()
             self._follow()
 
     def _rewrite_log_after_loading(self) -> None:
         """Rewrite the log from the loaded data: the old log does not match it, and must not be continued."""
         try:
-            self.switch.rewrite_now()
+            self.rewrites.write_now()
         except OSError as error:
             if self.log.is_open:
                 self.log.give_up(error)
@@ -591,7 +559,7 @@ class DiskDurability:
             "loading": 0,
             "async_loading": 0,
             "rdb_changes_since_last_save": self.core.changes.dirty,
-            "aof_enabled": int(self.switch.is_on),
+            "aof_enabled": int(self.logging),
             "engine_loading_seconds": f"{self._loading_seconds:.3f}",
             "engine_loading_left_out": self.originals.left_out,
             **self.snapshots.facts(),

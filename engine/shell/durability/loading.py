@@ -31,11 +31,11 @@ class Loader:
         core.changes.set_time(self._now_us())
         core.changes.replaying = True
         try:
-            if from_log:
-                self._appendonly.find_old_file()
-            if from_log and self._appendonly.find():
+            has_log = from_log and self._appendonly.find()
+            if from_log and not has_log:
+                self._appendonly.refuse_old_file()
+            if has_log:
                 self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
-                self._appendonly.adopt_old_file()
                 position = self._appendonly.position
                 self._report("the append-only file")
             elif path := self._snapshots.load():

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError, Push, Reply
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.network.connections.connection import Connection
+from engine.shell.network.connections.reply_batch import ReplyBatch
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
 from engine.wire.encode import Out, encode, encoded
@@ -21,20 +22,27 @@ INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
 
 
 class Delivery:
-    """Delivery for one core. ``connections``: open connections by session ID. ``fail``: called on a fatal error."""
+    """Delivery for one core. ``disk``: receives the effects of commands before ``replies`` sends their replies.
+    ``connections``: open connections by session ID. ``fail``: called on a fatal error.
+    """
 
-    __slots__ = ("_connections", "_core", "_fail", "after_reply", "is_over", "on_effects")
+    __slots__ = ("_connections", "_core", "_disk", "_fail", "_replies", "after_reply", "is_over")
 
     def __init__(
-        self, core: Core, connections: Mapping[int, Connection], fail: Callable[[BaseException], None]
+        self,
+        core: Core,
+        disk: DiskDurability,
+        replies: ReplyBatch,
+        connections: Mapping[int, Connection],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._core = core
+        self._disk = disk
+        self._replies = replies
         self._connections = connections
         self._fail = fail
         #: Whether effects could not be passed on, after which nothing may be sent.
         self.is_over = False
-        #: Receives effects, for the log and the replicas, before the replies of their commands are sent.
-        self.on_effects: Callable[[Effects], None] | None = None
         #: Work to do after the reply of the current command has been encoded. The list is never replaced.
         self.after_reply: list[Callable[[], None]] = []
 
@@ -46,18 +54,24 @@ class Delivery:
             connection.send(out)
 
     def flush_effects(self) -> None:
-        """Pass on the collected effects."""
+        """Pass the collected effects to the log and the replicas.
+
+        If replies must wait for an fsync, or most of them wait anyway, one write at the end of the iteration serves all
+        its commands.
+        """
         changes = self._core.changes
         if not changes.effects:
             return
         effects = changes.effects[:]
         changes.effects.clear()
-        if self.on_effects is not None:
-            try:
-                self.on_effects(effects)
-            except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
-                self.is_over = True
-                self._fail(error)
+        try:
+            if self._disk.append(effects):
+                self._replies.hold()
+            elif not self._replies.hold_if_crowded():
+                self._disk.flush()
+        except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
+            self.is_over = True
+            self._fail(error)
 
     def send_outbox(self, caller: Session | None = None) -> list[Reply]:
         """Send the core's messages to their clients.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from engine.core.clients.session import Session
 from engine.core.environment.host import ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
+from engine.shell.clock import now_us
 from engine.shell.network.runner import Runner
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
@@ -42,6 +43,14 @@ class ServerHost:
         self._runner.timers.follow_pause()
 
     # -- immediate work -----------------------------------------------------------------------------------------------
+
+    def flush_effects(self) -> None:
+        self._runner.delivery.flush_effects()
+
+    def wake(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self._runner.core.wake(session, now_us())
+        self._runner.settle()
 
     def shut_down(self) -> None:
         LOG.info("shutting down (SHUTDOWN or signal)")

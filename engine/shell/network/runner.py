@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
-from engine.core.keyspace.changes import NEVER, Effects
+from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Reply, Steps
 from engine.shell.clock import now_ns, now_us
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.connections.connection import Connection, shown
@@ -53,18 +54,18 @@ _SPECIAL = frozenset({type(BLOCKED), Steps, Pages})
 
 
 class Runner:
-    """One core and its clients."""
+    """One core and its clients. ``disk`` receives the effects of their commands."""
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, disk: DiskDurability) -> None:
         self.core = core
         core.allow_steps()
         self.loop = loop
         #: Batch through which all replies pass.
-        self.replies = ReplyBatch(loop)
+        self.replies = ReplyBatch(loop, disk.settle_iteration)
         self.connections: dict[int, Connection] = {}
         #: Clients whose next command waits for one that runs in steps, in order -> the latter; None: it has ended.
         self._waiting: dict[Connection, Steps | None] = {}
-        self.delivery = Delivery(core, self.connections, self.fail)
+        self.delivery = Delivery(core, disk, self.replies, self.connections, self.fail)
         self.traffic = Traffic()
         self.limits = Limits(core.config)
         self.limits.on_change = self._follow_limits
@@ -438,10 +439,6 @@ class Runner:
         connection = self.connections.get(session.id)
         if connection is not None:
             connection.transport.abort()
-
-    def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Set the function that is called with the effects of commands, before their replies are sent."""
-        self.delivery.on_effects = take
 
     def settle(self) -> None:
         """Deliver the results of core work outside a client's command, for example when a timer wakes a client."""

@@ -25,9 +25,12 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
+from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.driver import Driver
+from engine.shell.clock import Ticker
+from engine.shell.durability.background import Workers
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network.connections.connection import Connection
@@ -110,7 +113,7 @@ class Server:
         self.core = Core(config, random.Random().randrange)
         self._stop = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
-        self._ticker: asyncio.TimerHandle | None = None
+        self._tickers: list[Ticker] = []
         #: Exit status of the process, valid when `serve` has returned.
         self.status = 0
 
@@ -119,20 +122,21 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unhandled)
         reserve(self.config)
-        self.runner = Runner(self.core, self._loop)
+        self._disk = DiskDurability(self.core, Workers(self._loop))
+        self.runner = Runner(self.core, self._loop, self._disk)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()
         facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
-        self._durability = Driver(self.core, self.runner, self._loop)
         # Loaded data has no garbage, but repeated searches for cycles would take nearly as long as loading.
         gc.disable()
         try:
-            self._durability.start()
+            self._disk.start()
         finally:
             gc.enable()
+        self.runner.settle()
         port = self._tls_port if self.config.flag("tls-replication") else self._port
-        self._node = Node(self.core, self.runner, self._durability.disk, self._loop, port)
+        self._node = Node(self.core, self.runner, self._disk, self._loop, port)
         self._node.start()
         self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns
@@ -148,8 +152,8 @@ class Server:
         self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         pid_file = self._write_pid()
         self._tune_gc()
-        self._tick()
-        shelf = self._durability.disk.keeping.shelf
+        self._tickers = [Ticker(self._loop, 1.0, self.runner.tick), Ticker(self._loop, 0.1, self._disk.tick)]
+        shelf = self._disk.keeping.shelf
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
         self._announce()
@@ -235,11 +239,6 @@ class Server:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def _tick(self) -> None:
-        # Schedule the next tick first, so that an error does not stop the timer.
-        self._ticker = self._loop.call_later(1.0, self._tick)
-        self.runner.tick()
-
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an uncaught exception: the event loop continues, unless the core is unusable."""
         error = context.get("exception")
@@ -250,7 +249,7 @@ class Server:
 
     def _give_up(self) -> None:
         self.status = FAULT_STATUS
-        self._durability.disk.give_up_data()
+        self._disk.give_up_data()
         self._stop.set()
 
     @staticmethod
@@ -281,11 +280,14 @@ class Server:
         words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
         if self.core.replication.delays_shutdown(words, None):
             LOG.info("%s: shutting down after waiting for replicas", name)
-        elif self._durability.end_by_signal(words):
+            return
+        try:
+            self._disk.prepare_shutdown(set(words))
+        except CommandError:
+            LOG.warning("%s ignored, because the data could not be written", name)
+        else:
             LOG.info("stopped by %s", name)
             self._stop.set()
-        else:
-            LOG.warning("%s ignored, because the data could not be written", name)
 
     def _reload(self) -> None:
         """Reload the TLS files and the ACL file (SIGHUP). If a file cannot be used, the error is logged and the old
@@ -305,8 +307,8 @@ class Server:
             LOG.warning("keeping the ACL users: %s", error)
 
     async def _close(self, pid_file: Path | None) -> None:
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for ticker in self._tickers:
+            ticker.stop()
         self._cold_packer.stop()
         self._node.stop()
         for listener in self._listeners:
@@ -323,7 +325,8 @@ class Server:
         for connection in list(self.runner.connections.values()):
             connection.transport.abort()
         await asyncio.sleep(0)
-        self._durability.stop()
+        self.runner.replies.end_iteration()
+        self._disk.close()
         path = self.config.text("unixsocket").decode()
         if path:
             Path(path).unlink(missing_ok=True)

@@ -119,7 +119,7 @@ class Node:
 
     def _publish(self, argv: list[bytes]) -> None:
         # Send earlier effects first: a subscriber that receives the message must find the data written before it.
-        self._disk.flush_effects()
+        self._core.host.flush_effects()
         if self.feeds:
             self.master.send(encoded([argv[0].upper(), *argv[1:]]))
 
@@ -136,7 +136,7 @@ class Node:
 
     def offset(self, *, within: bool = False) -> int:
         if not within:
-            self._disk.flush_effects()
+            self._core.host.flush_effects()
         return self.master.written
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +12,7 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import NEVER
 from engine.settings.config import Config
-from engine.shell.durability.driver import Driver
-from engine.shell.housekeeping.cold_packer import ColdPacker
-from engine.shell.network.runner import Runner
-from engine.shell.network.server import Server
+from engine.shell.clock import Ticker
 from engine.shell.network.timers import Timers
 from engine.shell.observation.watchdog import Watchdog
 from tests.harness.injection import MistakeError
@@ -23,13 +22,18 @@ class Loop:
     """An event loop that stores delayed calls."""
 
     def __init__(self) -> None:
-        self.later: list[Any] = []
+        self.timers: list[asyncio.TimerHandle] = []
+        self._work: list[Callable[[], None]] = []
 
-    def call_later(self, _: float, work: Any, *words: Any) -> Any:
-        self.later.append(work)
-        return asyncio.TimerHandle(0, work, words, self)  # type: ignore[arg-type]
+    def call_later(self, _: float, work: Any, *words: Any) -> asyncio.TimerHandle:
+        self._work.append(partial(work, *words))
+        self.timers.append(asyncio.TimerHandle(0, work, words, self))  # type: ignore[arg-type]
+        return self.timers[-1]
 
-    call_soon = call_later
+    def fire(self) -> None:
+        """Run the oldest delayed call."""
+        self.timers.pop(0)
+        self._work.pop(0)()
 
     def get_debug(self) -> bool:
         return False
@@ -42,53 +46,36 @@ def fails(*_: Any, **__: Any) -> Any:
     raise MistakeError
 
 
-def server_tick(loop: Any, core: Core, monkeypatch: Any) -> Any:
-    monkeypatch.setattr(Runner, "tick", fails)
-    server = Server(Config(), lambda _: None)
-    server._loop, server.runner = loop, Runner(core, loop)
-    return server._tick
-
-
-def durability_tick(loop: Any, core: Core, monkeypatch: Any) -> Any:
-    driver = Driver(core, Runner(core, loop), loop)
-    monkeypatch.setattr(type(driver.disk), "tick", fails)
-    return driver._tick
-
-
-def look_for_cold_segments(loop: Any, core: Core, monkeypatch: Any) -> Any:
-    packer = ColdPacker(core.config, core.streams.storage, loop)
-    packer.start()
-    loop.later.clear()
-    monkeypatch.setattr(packer, "_pack", fails)
-    packer._queued.extend([1] * 1000)
-    return packer._search
-
-
-def expiry(loop: Any, core: Core, monkeypatch: Any) -> Any:
-    del monkeypatch
-    core.changes.next_expiry = NEVER - 1
-    timers = Timers(core, loop, {}, fails, fails, Watchdog(core.telemetry, loop))
-    return timers._expire
-
-
-@pytest.mark.parametrize("timer", [server_tick, durability_tick, look_for_cold_segments, expiry])
-def test_a_timer_is_armed_again_after_an_error(timer, monkeypatch):
-    """If the work of a timer raises, the error reaches the event loop, and the timer is armed again."""
+def test_a_ticker_is_armed_again_after_an_error() -> None:
+    """If the work of a ticker raises, the error reaches the event loop, and the work is called again later."""
     loop = Loop()
-    core = Core(Config(), lambda n: 0)
+    ticker = Ticker(loop, 1.0, fails)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(MistakeError):
+            loop.fire()
+    ticker.stop()
+    assert loop.timers[-1].cancelled()
+
+
+def test_expiry_is_armed_again_after_an_error() -> None:
+    """If the results of an expiry cannot be delivered, the timer is armed again."""
+    core, loop = Core(Config(), lambda n: 0), Loop()
     core.databases[0].set(b"k", b"v")
     core.databases[0].set_deadline(b"k", 1 << 60)
-    work = timer(loop, core, monkeypatch)
-    with pytest.raises(MistakeError):
-        work()
-    assert loop.later
+    timers = Timers(core, loop, {}, fails, fails, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
+    timers.follow_expiry()
+    for _ in range(2):
+        with pytest.raises(MistakeError):
+            loop.fire()
 
 
-def test_an_error_while_keys_expire_stops_the_engine(monkeypatch):
+def test_an_error_while_keys_expire_stops_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fatal error while keys expire calls the runner's failure handler."""
-    core, loop, errors = Core(Config(), lambda n: 0), Loop(), []
+    core, loop, errors = Core(Config(), lambda n: 0), Loop(), list[BaseException]()
+    core.changes.next_expiry = NEVER - 1
     monkeypatch.setattr(Core, "expire_due", fails)
     timers = Timers(core, loop, {}, fails, errors.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
-    timers._expire()
+    timers.follow_expiry()
+    loop.fire()
     assert [type(error) for error in errors] == [MistakeError]
-    assert not loop.later
+    assert not loop.timers

@@ -81,8 +81,6 @@ class AppendOnly:
         self.directory = directory
         self.name = name
         self.manifest = Manifest()
-        #: The log file of Redis 6 or earlier that has not been moved into the directory yet.
-        self._old_file: Path | None = None
         self.base_size = 0
         self._older_size = 0
         #: Position of the loaded data in a replication history, from the last line of the log.
@@ -121,47 +119,11 @@ class AppendOnly:
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    def find_old_file(self) -> None:
-        """Find the single log file of Redis 6 or earlier next to the directory, to be loaded, and then moved by
-        `adopt_old_file`. If the directory already contains a log, the file is ignored.
-        """
+    def refuse_old_file(self) -> None:
+        """Raise LoadError if the data is in the single log file of Redis 6 or earlier, next to the directory."""
         old = self.directory.parent / self.name
-        if self._files.size(old) < 0:
-            return
-        upgraded = self._upgraded
-        names = self._files.names(self.directory)
-        if self._manifest_path.name in names:
-            try:
-                found = manifests.decode(self._files.read(self._manifest_path))
-            except manifests.ManifestError:
-                return  # `find` reports the error
-            if found != upgraded or self.name in names:
-                LOG.warning("ignoring %s: the log is in %s", old, self.directory)
-                return
-        elif self._temporary_manifest.name not in names and self._unlisted(names):
-            return  # `find` reports the missing manifest
-        self._old_file = old
-
-    @property
-    def _upgraded(self) -> Manifest:
-        """Manifest of a log that consists of the old file."""
-        return Manifest(Entry(self.name, 1, BASE))
-
-    def adopt_old_file(self) -> None:
-        """Move the old file into the directory, if it was found.
-
-        The manifest is written first, as in Redis 7, so a crash between the steps loses nothing.
-        """
-        old, self._old_file = self._old_file, None
-        if old is None:
-            return
-        if self._files.size(self._manifest_path) < 0:
-            self.make_directory()
-            replace_file(self._files, self._manifest_path, self._upgraded.encode(), self._temporary_manifest)
-        self._files.rename(old, self.directory / self.name)
-        self._files.sync_directory(self.directory)
-        self._files.sync_directory(self.directory.parent)
-        LOG.info("moved %s, a log of Redis 6 or earlier, into %s", old, self.directory)
+        if self._files.size(old) >= 0:
+            raise LoadError(old, None, "a log of Redis 6 or earlier: start Redis 7 or Valkey once, which converts it")
 
     def _unlisted(self, names: list[str]) -> list[str]:
         """Return the non-empty files that a manifest should name."""
@@ -173,9 +135,6 @@ class AppendOnly:
         """
         names = self._files.names(self.directory)
         path = self._manifest_path
-        if self._old_file is not None:
-            self.manifest = self._upgraded
-            return True
         if path.name in names:
             try:
                 self.manifest = manifests.decode(self._files.read(path))
@@ -267,7 +226,7 @@ class AppendOnly:
         )
 
     def _path(self, entry: Entry) -> Path:
-        return self._old_file or self.directory / entry.name
+        return self.directory / entry.name
 
     # -- the file in use ----------------------------------------------------------------------------------------------
 

@@ -1,38 +1,18 @@
 """Writer of the append-only file's newest increment: writes effects as blocks, and syncs by the ``appendfsync`` policy.
 
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
-files. While the log is open, no effects are dropped. If the disk rejects a write, the bytes wait, the file is truncated
-to its last complete block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain,
-nothing more is written to it, and a new file must be written from memory.
+files. While the log is open, no effects are dropped. If the disk rejects a write, the file is truncated to its last
+complete block, the bytes wait in memory, and each call of `Log.flush` tries again. After a failed fsync, or if part of
+a block could not be cut off, the content of the file is unknown: it is broken. Nothing more is written to it, and a new
+file must be written from memory.
 
 With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
 file that is being synced. After two seconds they are written anyway.
-
-States of the file: whether it accepts writes, and whether its content is known.
-
-                             LEFT
-    CLOSED <──────────────────────────────────────────┐
-      │                                               │ (from all three)
-      │ OPENED           REFUSED                      │
-      └────────> OPEN ────────────> HELD_UP <─┐       │
-                  │ <─────────────  │  │  └───┘       │
-                  │    CAUGHT_UP    │  │  REFUSED     │
-                  │                 │  │              │
-                  │ SPOILT          │  │ SPOILT       │
-                  └──────> BROKEN <─┼──┘              │
-                           │  ^ └───┼─────────────────┤
-                           └──┘     └─────────────────┘
-                          SPOILT
-
-A rejected write is undone: the file is truncated to its last complete block, the data to write waits in memory, and the
-write is retried (HELD_UP). After a failed fsync, or if part of a block could not be cut off, the content of the file is
-unknown (BROKEN). Nothing more is written to it, and a new file is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -42,86 +22,43 @@ from engine.core.keyspace.changes import Effects
 from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.blocks import BLOCK_LIMIT, head
-from streamwire.machine import Machine
-
-
-class LogFile(Enum):
-    """State of the log's file."""
-
-    #: There is no file.
-    CLOSED = auto()
-    OPEN = auto()
-    #: The disk rejected the last write; the bytes wait in memory.
-    HELD_UP = auto()
-    #: The file's content is unknown, and nothing more is written to it.
-    BROKEN = auto()
-
-
-class LogFileEvent(Enum):
-    """Events of the log's file."""
-
-    OPENED = auto()
-    #: The disk rejected a write, and the file was truncated to its last complete block.
-    REFUSED = auto()
-    #: The waiting bytes were written.
-    CAUGHT_UP = auto()
-    #: An fsync failed, or a rejected write could not be undone, or the file no longer matches the data.
-    SPOILT = auto()
-    #: The file was closed, or the log continues in another file.
-    LEFT = auto()
-
-
-_S, _E = LogFile, LogFileEvent
-LOG_FILE_TRANSITIONS = {
-    (_S.CLOSED, _E.OPENED): _S.OPEN,
-    (_S.OPEN, _E.REFUSED): _S.HELD_UP,
-    (_S.OPEN, _E.SPOILT): _S.BROKEN,
-    (_S.OPEN, _E.LEFT): _S.CLOSED,
-    (_S.HELD_UP, _E.REFUSED): _S.HELD_UP,
-    (_S.HELD_UP, _E.CAUGHT_UP): _S.OPEN,
-    (_S.HELD_UP, _E.SPOILT): _S.BROKEN,
-    (_S.HELD_UP, _E.LEFT): _S.CLOSED,
-    # A background fsync that was running when the file broke may fail too.
-    (_S.BROKEN, _E.SPOILT): _S.BROKEN,
-    (_S.BROKEN, _E.LEFT): _S.CLOSED,
-}
-
 
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
 _LONGEST_WAIT = 2.0
 #: Maximum number of unsynced bytes for an fsync that counts as short.
 _SHORT_SYNC = 1 << 20
-# Global names, because looking up an Enum member is slow, and `Log.flush` is called in each iteration with effects.
-_OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
 class Log:
     """One increment, open for writing. ``appended``, ``written`` and ``synced`` count the bytes that were collected,
-    written and synced since the engine started, in all files.
+    written and synced since the engine started, in all files. ``on_synced`` is called when more of the log is synced.
     """
 
     # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
-    def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, files: Files, background: Background, clock: Callable[[], float], on_synced: Callable[[], None]
+    ) -> None:
         self._files = files
         self._background = background
         self._clock = clock
+        self._on_synced = on_synced
         self.policy = EVERY_SECOND
         #: Whether fsync is skipped for now (no-appendfsync-on-rewrite, while another file is written).
         self.spare_syncs = False
-        #: Called in the event loop when more of the log has been synced.
-        self.on_synced: Callable[[], None] = lambda: None
         self.path: Path | None = None
         self.size = 0
         self.appended = self.written = self.synced = 0
         #: Error of the last write or fsync; None if it succeeded.
         self.error: OSError | None = None
+        #: Whether the file is unusable, and a new file is needed.
+        self.is_broken = False
         #: Number of writes that stopped waiting for an fsync.
         self.delayed = 0
         #: Number of fsyncs.
         self.syncs = 0
-        self._file = Machine("the log's file", LOG_FILE_TRANSITIONS, LogFile.CLOSED)
+        #: Descriptor of the file; -1 if there is no file.
         self._fd = -1
         #: Number of files used so far, to recognise the late end of an fsync of an earlier file.
         self._number = 0
@@ -136,19 +73,12 @@ class Log:
     @property
     def is_open(self) -> bool:
         """Whether there is an open file."""
-        return self._file.state is not LogFile.CLOSED
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the file is unusable, and a new file is needed."""
-        return self._file.state is LogFile.BROKEN
+        return self._fd >= 0
 
     @property
     def trouble(self) -> str:
         """Reason why effects cannot be written; empty if they can be written."""
-        if self._file.state in (_HELD_UP, LogFile.BROKEN):
-            return str(self.error and (self.error.strerror or self.error))
-        return ""
+        return str(self.error.strerror or self.error) if self.error is not None else ""
 
     @property
     def waiting(self) -> int:
@@ -178,11 +108,10 @@ class Log:
         if self.is_open:
             self._leave()
             self._note_synced(self.written)
-        self._file.fire(LogFileEvent.OPENED)
         self.path, self._fd, self.size = path, fd, size
         self._number += 1
         self._db = -1
-        self.error = None
+        self.error, self.is_broken = None, False
 
     def drop_waiting(self) -> None:
         """Discard the waiting bytes: their effects are on disk in another form, or not needed."""
@@ -204,7 +133,7 @@ class Log:
 
     def is_nearly_synced(self) -> bool:
         """Return whether an fsync of the file would be short. If it would be long, start one in a thread."""
-        if self._file.state is not _OPEN:
+        if not self.is_open or self.error is not None:
             return True
         if not self._syncing and self.written - self.synced > _SHORT_SYNC:
             self._sync_in_background()
@@ -212,12 +141,10 @@ class Log:
 
     def give_up(self, error: OSError) -> None:
         """Stop writing to the file, because its content does not match the data after ``error``."""
-        self.error = error
-        self._file.fire(LogFileEvent.SPOILT)
+        self.error, self.is_broken = error, True
 
     def _leave(self) -> None:
         fd, self._fd = self._fd, -1
-        self._file.fire(LogFileEvent.LEFT)
         # An fsync of the file may be running or queued, so the same thread closes the file afterwards.
         self._background(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
@@ -237,7 +164,7 @@ class Log:
         finally:
             self._leave()
             self.drop_waiting()
-            self.path, self.size, self.error = None, 0, None
+            self.path, self.size, self.error, self.is_broken = None, 0, None, False
 
     def end_with(self, line: Callable[[int], bytes]) -> None:
         """Add a last line to the file, unless the disk rejects appended bytes. ``line`` returns the line for an offset.
@@ -270,9 +197,8 @@ class Log:
 
         ``force``: do not wait for a running fsync.
         """
-        state = self._file.state
-        if state is not _OPEN and state is not _HELD_UP:
-            return state is LogFile.CLOSED
+        if self._fd < 0 or self.is_broken:
+            return not self.is_broken
         try:
             if self._waiting and (force or not self._better_wait()):
                 self._write()
@@ -280,8 +206,7 @@ class Log:
                 self._sync_now()
         except OSError:
             return False
-        if state is _HELD_UP and not self._waiting:
-            self._file.fire(LogFileEvent.CAUGHT_UP)
+        if self.error is not None and not self._waiting:
             self.error = None
         if self.policy == EVERY_SECOND:
             self._sync_in_time()
@@ -303,8 +228,7 @@ class Log:
         try:
             size = write_all(self._files, self._fd, block)
         except OSError as error:
-            self.error = error
-            self._file.fire(LogFileEvent.REFUSED if self._cut_rejected() else LogFileEvent.SPOILT)
+            self.error, self.is_broken = error, not self._cut_rejected()
             raise
         self.size += size
         self._waiting = []
@@ -357,7 +281,7 @@ class Log:
     def _note_synced(self, target: int) -> None:
         if target > self.synced:
             self.synced = target
-            self.on_synced()
+            self._on_synced()
 
 
 def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:

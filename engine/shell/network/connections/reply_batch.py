@@ -48,8 +48,8 @@ class ReplyBatch:
     replies may be sent.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
-        self.settle = settle
+    def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool]) -> None:
+        self._settle = settle
         self._loop = loop
         #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Held, None] = {}
@@ -121,7 +121,7 @@ class ReplyBatch:
         their connections if `settle` forbids sending.
         """
         self._end_due = False
-        safe = not self.is_held or self.settle is None or self.settle()
+        safe = not self.is_held or self._settle()
         self.is_held = False
         held, self._held = self._held, {}
         closing, self._closing = self._closing, set()

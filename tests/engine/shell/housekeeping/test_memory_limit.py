@@ -13,9 +13,9 @@ from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import give_back, resident
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.host import ServerHost
-from engine.shell.network.runner import Runner
 from engine.shell.observation.process_facts import Facts
 from tests import servers
+from tests.engine.shell.network.without_sockets import runner_of
 from tests.servers.connection import Connection
 from tests.suite.waiting import wait_for
 
@@ -103,7 +103,7 @@ def test_decompressed_entries_are_dropped_when_memory_is_short() -> None:
     """The cache of decompressed entries is emptied when memory is full, and by MEMORY PURGE."""
     core = Core(Config(), lambda n: 0)
     core.changes.set_time(NOW_US)
-    runner = Runner(core, asyncio.new_event_loop())
+    runner = runner_of(core, asyncio.new_event_loop())
     facts = Facts(core.config, runner.traffic, core.telemetry, type(runner.loop), 0)
     core.host = ServerHost(core.config, runner, facts, lambda: None)
     cache = core.streams.storage.cache

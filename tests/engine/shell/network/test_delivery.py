@@ -16,7 +16,7 @@ def test_effects_are_logged_before_any_reply(shell: Shell) -> None:
     for _, transport in everybody:
         transport.taken()
     heard: list[list[bytes]] = []
-    shell.runner.hand_effects_to(lambda effects: heard.append([transport.written for _, transport in everybody]))
+    shell.log.on_effects = lambda effects: heard.append([transport.written for _, transport in everybody])
     writer.data_received(b"XADD s 1-1 f v\r\n")
     assert heard == [[b"", b"", b""]]
     assert all(transport.written for _, transport in everybody)
@@ -33,7 +33,7 @@ def test_no_reply_is_sent_if_effects_cannot_be_logged(shell: Shell, subscribes: 
     def fails(_: object) -> None:
         raise RuntimeError("the log has a mistake")
 
-    shell.runner.hand_effects_to(fails)
+    shell.log.on_effects = fails
     writer.data_received(b"SET k v\r\nGET k\r\n")
     assert (transport.written, other.written) == (b"", b"")
     assert shell.runner.failed

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from engine.core.dispatch import Core
+from engine.core.keyspace.changes import Effects
 from engine.settings.config import Config
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.network.connections.connection import Connection
 from engine.shell.network.runner import Runner
 
@@ -85,12 +87,34 @@ class Socket:
         return data
 
 
+class Log:
+    """The durability of a server that stores nothing; ``on_effects`` is called with the effects of commands."""
+
+    def __init__(self) -> None:
+        self.on_effects: Callable[[Effects], object] = lambda effects: None
+
+    def append(self, effects: Effects) -> bool:
+        self.on_effects(effects)
+        return False
+
+    def flush(self) -> bool:
+        return True
+
+    settle_iteration = flush
+
+
+def runner_of(core: Core, loop: Any, log: Log | None = None) -> Runner:
+    """Return a runner of a core that stores nothing."""
+    return Runner(core, loop, cast(DiskDurability, log or Log()))
+
+
 class Shell:
     """A runner with its core, whose clients have no sockets."""
 
     def __init__(self) -> None:
         self.turns = Turns()
-        self.runner = Runner(Core(Config(), lambda n: 0), cast(asyncio.AbstractEventLoop, self.turns))
+        self.log = Log()
+        self.runner = runner_of(Core(Config(), lambda n: 0), self.turns, self.log)
 
     def client(self) -> tuple[Connection, Socket]:
         connection, transport = Connection(self.runner), Socket()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.shell.durability.background.walks import (
+from tests.engine.shell.durability.background.by_hand import (
     life_of,
     replace_all,
     restarted,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.shell.durability.background import AbandonedError, Attempt, Threads
+from engine.shell.durability.background import AbandonedError, Attempt, Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.snapshots import TEMPORARY
@@ -104,7 +104,7 @@ def test_nothing_is_reported_after_closing():
     reports: list[OSError | None] = []
 
     async def run() -> None:
-        threads = Threads(asyncio.get_running_loop())
+        threads = Workers(asyncio.get_running_loop())
         threads.save(lambda: done.append("before"), reports.append)
         await asyncio.to_thread(wait_for, lambda: done, "the work")
         while not reports:

@@ -6,13 +6,12 @@ import errno
 
 import pytest
 
-from tests.engine.shell.durability.background.walks import (
+from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,
     life_of,
     replace_all,
     restarted,
-    walks,
     without_log,
 )
 from tests.harness.replay import state
@@ -36,7 +35,6 @@ def test_the_log_contains_reloaded_data(tmp_path, how, busy):
     again.close()
 
 
-@walks()
 def test_a_reload_while_the_first_base_is_written(tmp_path):
     """If the data is reloaded while the first base is written, the base contains the loaded data."""
     engine = without_log(tmp_path)
@@ -66,11 +64,6 @@ def test_data_reloaded_on_a_full_disk(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"3-0"]
 
 
-@walks(how="crash")
-@walks(how="shutdown")
-@walks(how="close")
-@walks(how="fault")
-@walks(how="")
 @pytest.mark.parametrize("how", ["crash", "shutdown", "close", "fault", ""])
 def test_the_log_restarts_with_replaced_data(tmp_path, how):
     """Until a master's data is complete, any exit keeps the old data; afterwards the log contains the new data."""

@@ -6,16 +6,14 @@ import errno
 
 import pytest
 
-from tests.engine.shell.durability.background.walks import (
+from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,
     life_of,
     restarted,
-    walks,
 )
 
 
-@walks()
 def test_a_rewrite_that_cannot_start(tmp_path):
     """An error at the start of BGREWRITEAOF or an automatic rewrite is reported, and the log continues in its file."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="100")
@@ -34,7 +32,6 @@ def test_a_rewrite_that_cannot_start(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
-@walks()
 def test_a_rewrite_fails_in_its_thread(tmp_path):
     """After a failed rewrite the log continues in its new increment, and the next rewrite puts all data into a base."""
     engine = life_of(tmp_path)
@@ -51,7 +48,6 @@ def test_a_rewrite_fails_in_its_thread(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
 
 
-@walks()
 def test_a_full_disk_delays_the_log(tmp_path):
     """The log is complete once a full disk accepts writes again, even if a rewrite has failed in between."""
     engine = life_of(tmp_path)
@@ -71,7 +67,6 @@ def test_a_full_disk_delays_the_log(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
 
 
-@walks()
 def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
     """If the fsync fails after a full disk has recovered, the log's file is abandoned and rewritten."""
     engine = life_of(tmp_path)
@@ -88,7 +83,6 @@ def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
 
 
-@walks()
 def test_a_full_disk_and_the_log_switched_off(tmp_path):
     """CONFIG SET appendonly no on a full disk accepts writes at once, and a log that starts later is complete."""
     engine = life_of(tmp_path)
@@ -103,7 +97,6 @@ def test_a_full_disk_and_the_log_switched_off(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
 
 
-@walks()
 def test_a_file_breaks_while_its_fsync_runs(tmp_path):
     """A partial block that cannot be removed and a later failed fsync make one broken file, which is rewritten."""
     engine = life_of(tmp_path, appendfsync="everysec")

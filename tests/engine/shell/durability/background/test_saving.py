@@ -6,16 +6,14 @@ import errno
 
 import pytest
 
-from tests.engine.shell.durability.background.walks import (
+from tests.engine.shell.durability.background.by_hand import (
     life_of,
     names,
-    walks,
     without_log,
 )
 from tests.faults.disk import Crash
 
 
-@walks()
 def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
     """A save that is scheduled during a rewrite starts after the rewrite, and a rewrite starts after a save.
 
@@ -86,7 +84,6 @@ def test_a_save_that_is_reported_as_started_is_running(tmp_path):
     assert engine.info()["rdb_bgsave_in_progress"] == 1
 
 
-@walks()
 def test_a_failed_save_is_retried_after_five_seconds(tmp_path):
     """After a background save has failed, the save directive waits five seconds before it saves again."""
     engine = without_log(tmp_path, save="10 1")

@@ -10,19 +10,17 @@ from engine.core.keyspace import image
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED
 from engine.shell.durability.log import writer
-from tests.engine.shell.durability.background.walks import (
+from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,
     life_of,
     names,
     restarted,
-    walks,
     without_log,
 )
 from tests.harness.replay import state
 
 
-@walks(appendonly="no", first="CONFIG SET appendonly yes")
 @pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
 def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
@@ -42,7 +40,6 @@ def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
 
 
-@walks(call="write", where="rewriteaof")
 @pytest.mark.parametrize(
     ("call", "where"),
     [
@@ -79,7 +76,6 @@ def test_a_first_base_that_fails_is_retried(tmp_path, call, where):
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
 
 
-@walks(tried=True)
 @pytest.mark.parametrize("tried", [False, True])
 def test_the_first_base_is_written_before_the_process_exits(tmp_path, tried):
     """SHUTDOWN before the log is in use writes the base first; if that fails the process continues."""
@@ -112,7 +108,6 @@ def test_an_unfinished_first_base_does_not_prevent_a_start(tmp_path, call, where
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
-@walks()
 def test_switching_off_cancels_the_first_base(tmp_path):
     """CONFIG SET appendonly no cancels running attempts and a scheduled rewrite."""
     engine = without_log(tmp_path)
@@ -131,7 +126,6 @@ def test_switching_off_cancels_the_first_base(tmp_path):
     assert not engine.core.changes.recording
 
 
-@walks()
 def test_a_log_that_cannot_start_stays_off(tmp_path):
     """CONFIG SET appendonly yes returns an error if the folder cannot be created, and OK when it can."""
     engine = without_log(tmp_path)
@@ -263,7 +257,6 @@ def test_waitaof_fails_when_the_log_is_switched_off(tmp_path):
     assert reply.text.endswith(b"appendonly is disabled.")
 
 
-@walks()
 def test_a_rewrite_without_a_log(tmp_path):
     """BGREWRITEAOF with appendonly no writes the files once; later effects are neither added to them nor recorded."""
     engine = without_log(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from engine.shell.durability.formats.blocks import HEAD_SIZE
 from engine.shell.durability.formats.position import LINE_SIZE, Position
 from engine.shell.durability.log.replay import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
-from tests.faults.disk import Crash, Disk
+from tests.faults.disk import Disk
 from tests.faults.engines import Engine
 from tests.harness.replay import NOW_US, state
 
@@ -336,92 +335,16 @@ def test_a_long_run_of_entries_loads_as_its_commands_one_by_one(monkeypatch):
     assert state(loaded(quick, NOW_US)) == state(loaded(slow, NOW_US))
 
 
-OLD_LOG = b"".join(map(export.encode, ([b"SELECT", b"0"], [b"SET", b"k", b"v"], [b"XADD", b"s", b"1-1", b"f", b"v"])))
-
-
-def manifest_of(directory: Path) -> list[bytes]:
-    text = (directory / "appendonlydir" / "appendonly.aof.manifest").read_bytes()
-    return [line for line in text.splitlines() if not line.startswith(b"#")]
-
-
-@pytest.mark.parametrize("data", [OLD_LOG, OLD_LOG + b"*3\r\n$3\r\nSET\r\n$1", OLD_LOG + b"*1\r\n$5\r\nMULTI\r\n"])
-def test_a_log_of_redis_6_is_loaded_and_becomes_the_base(tmp_path, data):
-    """The single file of Redis 6 is moved into the directory under a manifest; a torn end is truncated; a rewrite
-    replaces the file.
-    """
-    (tmp_path / "appendonly.aof").write_bytes(data)
-    engine = Engine(tmp_path)
-    assert (engine.run("GET k"), engine.run("XLEN s")) == (b"v", 1)
-    assert manifest_of(tmp_path)[0] == b"file appendonly.aof seq 1 type b"
-    assert not (tmp_path / "appendonly.aof").exists()
-    engine.run("SET k w")
-    engine.die()
-    again = Engine(tmp_path)
-    assert again.run("GET k") == b"w"
-    again.run("BGREWRITEAOF")
-    assert not (tmp_path / "appendonlydir" / "appendonly.aof").exists()
-    again.die()
-    assert Engine(tmp_path).run("GET k") == b"w"
-
-
-def test_only_the_old_log_named_by_appendfilename_is_loaded(tmp_path):
-    (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
-    (tmp_path / "my.aof").write_bytes(OLD_LOG)
-    engine = Engine(tmp_path, appendfilename="my.aof")
-    assert engine.run("GET k") == b"v"
-    assert (tmp_path / "appendonly.aof").exists()
-
-
-def test_an_old_log_next_to_a_newer_one_is_ignored(tmp_path):
-    """If the directory has a log, the single file of Redis 6 is neither read nor changed."""
-    filled(tmp_path).die()
-    (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
-    engine = Engine(tmp_path)
-    assert engine.run("XLEN s") == 2
-    assert (tmp_path / "appendonly.aof").read_bytes() == OLD_LOG
-    engine.die()
-
-
-def test_switching_the_log_on_ignores_an_old_log(tmp_path):
-    """CONFIG SET appendonly yes keeps the data, and the single file of Redis 6 stays, as in Redis."""
-    (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
-    engine = Engine(tmp_path, appendonly="no")
-    engine.run("SET k w")
-    engine.run("CONFIG SET appendonly yes")
-    engine.die()
-    assert (tmp_path / "appendonly.aof").read_bytes() == OLD_LOG
-    assert Engine(tmp_path).run("GET k") == b"w"
-
-
-@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
-def test_a_crash_between_any_two_steps_of_the_upgrade_loses_nothing(tmp_path, power):
-    """After a crash at any step, the next start has the old log's data."""
-    step = 0
-    while True:
-        directory, disk = tmp_path / str(step), Disk()
-        directory.mkdir()
-        (directory / "appendonly.aof").write_bytes(OLD_LOG)
-        disk.crash_at = step
-        with suppress(Crash):
-            Engine(directory, disk).die()
-        disk.end()
-        if not disk.crashed:
-            break
-        if power:
-            disk.lose()
-        engine = Engine(directory)
-        assert (engine.run("GET k"), engine.run("XLEN s")) == (b"v", 1), f"a crash before step {step}"
-        engine.die()
-        step += 1
-    assert step > 5
-
-
-def test_an_old_log_next_to_a_damaged_manifest_is_not_moved(tmp_path):
-    """If the manifest is damaged, the start fails, and the single file of Redis 6 is not moved."""
-    filled(tmp_path).die()
-    (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
-    path = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
-    path.write_bytes(b"what is this\n")
-    with pytest.raises(ConfigError, match="not a line of a manifest"):
-        Engine(tmp_path)
-    assert (tmp_path / "appendonly.aof").read_bytes() == OLD_LOG
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "next to a log"])
+def test_a_log_of_redis_6_is_refused(tmp_path, beside):
+    """The single file of Redis 6 is refused if there is no other log, and ignored otherwise; it is never changed."""
+    if beside:
+        filled(tmp_path).die()
+    old = tmp_path / "appendonly.aof"
+    old.write_bytes(export.encode([b"SET", b"k", b"v"]))
+    if beside:
+        assert Engine(tmp_path).run("XLEN s") == 2
+    else:
+        with pytest.raises(ConfigError, match="a log of Redis 6 or earlier: start Redis 7"):
+            Engine(tmp_path)
+    assert old.read_bytes() == export.encode([b"SET", b"k", b"v"])

@@ -15,8 +15,8 @@ import uvloop
 from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.shell.network.connections.connection import Connection
-from engine.shell.network.runner import Runner
 from tests import servers
+from tests.engine.shell.network.without_sockets import runner_of
 from tests.servers import Running
 from tests.servers.connection import Connection as Client
 from tests.suite.waiting import DEADLINE, wait_for
@@ -54,7 +54,7 @@ def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
     """A disconnected client's connection is freed at once, because it is in no reference cycle."""
 
     async def main() -> weakref.ref[Watched]:
-        runner = Runner(Core(Config(), lambda n: 0), asyncio.get_running_loop())
+        runner = runner_of(Core(Config(), lambda n: 0), asyncio.get_running_loop())
         made: list[weakref.ref[Watched]] = []
 
         def accept() -> Watched:

@@ -44,7 +44,7 @@ class Connection:
 Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 
-def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
+def iteration(work: Work, settle: Callable[[], bool] = lambda: True) -> tuple[list[Any], list[Any], list[Any]]:
     """Return what each of two connections has received after the iteration, and both when ``work`` returned."""
     first, second = Connection(), Connection()
     at_once: list[Any] = []

@@ -1,33 +1,14 @@
-"""Shared helpers: engines whose threads work only when the test allows it, and the transitions that they make.
-
-test_every_move.py runs each test marked with `walks` once more, and checks that together they make every transition of
-every state machine.
-"""
+"""Engines whose threads work only when the test allows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import hiredis
 
 from engine.wire.encode import Out, encode
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-
-Test = Callable[..., None]
-WALKS: list[tuple[Test, dict[str, Any]]] = []
-
-
-def walks(**arguments: Any) -> Callable[[Test], Test]:
-    """Mark a test whose transitions, with these parameters, count for the final check."""
-
-    def mark(test: Test) -> Test:
-        WALKS.append((test, arguments))
-        return test
-
-    return mark
 
 
 def life_of(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
