@@ -30,7 +30,7 @@ class ServerHost:
     # -- work after the reply -----------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
-        self._runner.delivery.after_reply.append(work)
+        self._runner.after_reply.append(work)
 
     def close(self, session: Session) -> None:
         self.after_reply(lambda: self._runner.abort(session))
@@ -45,7 +45,7 @@ class ServerHost:
     # -- immediate work -----------------------------------------------------------------------------------------------
 
     def flush_effects(self) -> None:
-        self._runner.delivery.flush_effects()
+        self._runner.flush_effects()
 
     def wake(self, sessions: Iterable[Session]) -> None:
         for session in sessions:

@@ -17,7 +17,6 @@ import random
 import resource
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,9 +32,8 @@ from engine.shell.durability.background import Workers
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
-from engine.shell.network.connections.connection import Connection
 from engine.shell.network.host import ServerHost
-from engine.shell.network.runner import Runner
+from engine.shell.network.runner import Client, Runner
 from engine.shell.network.tls import TlsListener
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
@@ -235,7 +233,7 @@ class Server:
             raise ConfigError(os.strerror(error.errno or 0)) from None
 
     def _accept(self) -> asyncio.Protocol:
-        return _Accepted(self.runner, self.config.integer("tcp-keepalive"))
+        return Client(self.runner, self.config.integer("tcp-keepalive"))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -332,32 +330,6 @@ class Server:
             Path(path).unlink(missing_ok=True)
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
-
-
-class _Accepted(Connection):
-    """An accepted connection; it sets the options of its socket."""
-
-    __slots__ = ("_keepalive",)
-
-    def __init__(self, runner: Runner, keepalive: int) -> None:
-        super().__init__(runner)
-        self._keepalive = keepalive
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._keepalive:
-                _keep_alive(sock, self._keepalive)
-        super().connection_made(transport)
-
-
-def _keep_alive(sock: Any, seconds: int) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if sys.platform == "linux":
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(seconds // 3, 1))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:

@@ -11,8 +11,7 @@ from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.settings.config import Config
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.network.connections.connection import Connection
-from engine.shell.network.runner import Runner
+from engine.shell.network.runner import Client, Runner
 
 
 class Turns:
@@ -116,7 +115,7 @@ class Shell:
         self.log = Log()
         self.runner = runner_of(Core(Config(), lambda n: 0), self.turns, self.log)
 
-    def client(self) -> tuple[Connection, Socket]:
-        connection, transport = Connection(self.runner), Socket()
+    def client(self) -> tuple[Client, Socket]:
+        connection, transport = Client(self.runner), Socket()
         connection.connection_made(cast(asyncio.Transport, transport))
         return connection, transport

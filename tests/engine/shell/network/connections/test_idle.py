@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.keyspace.changes import NEVER
 from engine.shell.network.connections import connection as connection_module
-from engine.shell.network.connections.connection import Connection
+from engine.shell.network.runner import Client
 from tests.engine.shell.network.without_sockets import Shell
 
 
@@ -17,7 +17,7 @@ def shell() -> Shell:
     return shell
 
 
-def check(shell: Shell, connection: Connection, seconds: float) -> None:
+def check(shell: Shell, connection: Client, seconds: float) -> None:
     """Check for idle clients this many seconds after the client's last command."""
     shell.runner.idle_clients.check(connection.session.last_ms + int(seconds * 1000))
 
@@ -32,20 +32,20 @@ def test_an_idle_client_is_disconnected(shell: Shell) -> None:
     assert transport.ended
 
 
-def held_back(shell: Shell, connection: Connection) -> None:
+def held_back(shell: Shell, connection: Client) -> None:
     shell.runner.core.pause.start(0, NEVER, holds_all=True)
     connection.data_received(b"PING\r\n")
 
 
-def in_steps(shell: Shell, connection: Connection) -> None:
+def in_steps(shell: Shell, connection: Client) -> None:
     connection.stepping = True
 
 
-def waiting(shell: Shell, connection: Connection) -> None:
+def waiting(shell: Shell, connection: Client) -> None:
     connection.data_received(b"XREAD BLOCK 0 STREAMS s $\r\n")
 
 
-def listening(shell: Shell, connection: Connection) -> None:
+def listening(shell: Shell, connection: Client) -> None:
     connection.data_received(b"SUBSCRIBE news\r\n")
 
 

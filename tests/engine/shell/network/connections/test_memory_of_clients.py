@@ -14,7 +14,7 @@ import uvloop
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.shell.network.connections.connection import Connection
+from engine.shell.network.runner import Client as EngineClient
 from tests import servers
 from tests.engine.shell.network.without_sockets import runner_of
 from tests.servers import Running
@@ -24,7 +24,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 MB = 1 << 20
 
 
-class Watched(Connection):
+class Watched(EngineClient):
     """A connection that supports weak references."""
 
 
