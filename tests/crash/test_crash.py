@@ -29,7 +29,7 @@ from tests.suite.waiting import DEADLINE
 
 KILLS = int(os.environ.get("CRASH_KILLS", "300" if long.FULL else "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-#: More clients than those whose replies are sent at once (`engine.shell.network.connections.reply_batch`).
+#: More clients than those whose replies are sent at once (`engine.shell.network.connection`).
 _CLIENTS = 8
 _NOTHING: Any = object()
 _SHARED = b"shared"

@@ -7,7 +7,7 @@
    iteration and in order.
 4. `Runner.flush_effects` passes the effects to the log and the replicas, always before anything is sent: an effect must
    be logged before any client sees it. After an unexpected error in the logging of effects, nothing is sent.
-5. The replies are sent (`engine.shell.network.connections`). `Client.go_on` continues with the input that had to wait.
+5. The replies are sent (`engine.shell.network.connection`). `Client.go_on` continues with the input that had to wait.
 
 The clock is read once when a client's commands start to run. They run until all are done or the next one must wait. It
 waits, for example, if the client is blocked, does not read its replies, or has used up its share of the iteration. The
@@ -34,11 +34,8 @@ from engine.shell.clock import now_ns, now_us
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
-from engine.shell.network.connections.connection import Connection
-from engine.shell.network.connections.evictions import ClientMemory, IdleClients
-from engine.shell.network.connections.limits import BEFORE_LOGIN, Limits
-from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.protection import is_refused
+from engine.shell.network.connection import BEFORE_LOGIN, Connection, Limits, ReplyBatch
+from engine.shell.network.evictions import ClientMemory, IdleClients, is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.log_lines import LOG, report_fatal
 from engine.shell.observation.process_facts import Traffic

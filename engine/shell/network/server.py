@@ -18,28 +18,171 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
+from engine.core.environment.host import ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.clock import Ticker
+from engine.shell.clock import Ticker, now_us
 from engine.shell.durability.background import Workers
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
-from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Client, Runner
-from engine.shell.network.tls import TlsListener
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
 from engine.shell.replication.node import Node
+from engine.shell.tls import DIRECTIVES, server_context
 from engine.shell.users_file import reload_accounts, start_accounts
 from engine.text import messages
+
+_HANDSHAKE_SECONDS = 10.0
+#: Seconds until the next attempt if a client could not be accepted, for example because no descriptor is left.
+_PAUSE_SECONDS = 0.1
+
+
+class TlsListener:
+    """Accepts clients over TLS on bound sockets. Changed directives and SIGHUP make a new context; existing connections
+    keep their context. If a new context cannot be built, the change fails and the old context stays in use.
+
+    A client counts towards ``maxclients`` as soon as it connects, because it uses a descriptor during its handshake.
+    """
+
+    def __init__(self, config: Config, clients: Runner, accept: Callable[[], asyncio.Protocol], backlog: int) -> None:
+        self._config = config
+        self._clients = clients
+        self._accept = accept
+        self._backlog = backlog
+        self._context = server_context(config)
+        #: Tasks that accept clients, and tasks that wait for handshakes.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sockets: list[socket.socket] = []
+
+    def start(self, sockets: list[socket.socket]) -> None:
+        """Start accepting clients on the sockets, which the listener takes over."""
+        self._loop = asyncio.get_running_loop()
+        self._sockets = sockets
+        for sock in sockets:
+            sock.listen(self._backlog)
+            self._start_task(self._serve(sock))
+        for name in DIRECTIVES:
+            self._config.on_change(name, self.reload)
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, sock: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = await self._loop.sock_accept(sock)
+            except OSError as error:
+                LOG.warning("a client could not be accepted: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if self._clients.is_full():
+                self._clients.traffic.rejected += 1
+                client.close()
+            else:
+                client.setblocking(False)
+                self._start_task(self._shake_hands(client))
+
+    async def _shake_hands(self, client: socket.socket) -> None:
+        traffic = self._clients.traffic
+        traffic.handshaking += 1
+        try:
+            await self._loop.connect_accepted_socket(
+                self._accept, client, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
+            )
+        except OSError as error:
+            LOG.info("a client's TLS handshake failed: %s", str(error) or type(error).__name__)
+        finally:
+            traffic.handshaking -= 1
+
+    def reload(self) -> None:
+        """Make a new context from the directives and files. On failure, raise ConfigError and keep the old context."""
+        self._context = server_context(self._config)
+
+    def close(self) -> None:
+        """Stop accepting clients."""
+        for task in self._tasks:
+            task.cancel()
+        for sock in self._sockets:
+            sock.close()
+
+
+class ServerHost:
+    """Services of the process for the core. ``stop`` makes the process exit."""
+
+    def __init__(self, config: Config, runner: Runner, facts: Facts, stop: Callable[[], None]) -> None:
+        self._config = config
+        self._runner = runner
+        self._facts = facts
+        self._stop = stop
+
+    # -- work after the reply -----------------------------------------------------------------------------------------
+
+    def after_reply(self, work: Callable[[], None]) -> None:
+        self._runner.after_reply.append(work)
+
+    def close(self, session: Session) -> None:
+        self.after_reply(lambda: self._runner.abort(session))
+
+    def wake_at_new_time(self, session: Session) -> None:
+        self.after_reply(lambda: self._runner.timers.follow_session(session))
+
+    def follow_pause(self) -> None:
+        # Not after the reply, because a pause may also end while no command runs.
+        self._runner.timers.follow_pause()
+
+    # -- immediate work -----------------------------------------------------------------------------------------------
+
+    def flush_effects(self) -> None:
+        self._runner.flush_effects()
+
+    def wake(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self._runner.core.wake(session, now_us())
+        self._runner.settle()
+
+    def shut_down(self) -> None:
+        LOG.info("shutting down (SHUTDOWN or signal)")
+        self._stop()
+
+    def report_failure(self, command: str, error: Exception) -> None:
+        LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def give_back_memory(self) -> None:
+        self._runner.give_back_memory()
+
+    def rewrite_configuration(self) -> None:
+        path = self._config.file
+        if path is None:
+            raise CommandError(messages.NO_CONFIG_FILE)
+        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            new.write_bytes(self._config.rewritten(path.read_bytes()))
+            new.replace(path)
+        except OSError as error:
+            raise CommandError(messages.rewrite_failed(os.strerror(error.errno or 0))) from None
+
+    def facts(self) -> ProcessFacts:
+        return replace(self._facts.collect(), held_back=self._runner.held_back())
+
+    def reset_statistics(self) -> None:
+        self._facts.reset()
+
 
 #: Number of descriptors reserved for other uses than clients, as in Redis, without those for segment files.
 RESERVED = 32

@@ -14,7 +14,7 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.shell.clock import now_us
-from engine.shell.network.connections.connection import Connection
+from engine.shell.network.connection import Connection
 from engine.shell.observation.watchdog import Watchdog
 
 #: Minimum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled together.

@@ -12,7 +12,7 @@ from engine.core.streams.compressed.span_cache import Span
 from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import give_back, resident
 from engine.shell.housekeeping.memory_limit import MemoryLimit
-from engine.shell.network.host import ServerHost
+from engine.shell.network.server import ServerHost
 from engine.shell.observation.process_facts import Facts
 from tests import servers
 from tests.engine.shell.network.without_sockets import runner_of

@@ -20,10 +20,10 @@ from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.log.commands import Commands
-from engine.shell.network.host import ServerHost
+from engine.shell.network.server import ServerHost
 from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded
-from tests.engine.shell.network.connections.test_replies_in_pieces import rest
+from tests.engine.shell.network.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine, HandWorkers

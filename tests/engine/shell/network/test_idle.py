@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.keyspace.changes import NEVER
-from engine.shell.network.connections import connection as connection_module
+from engine.shell.network import connection as connection_module
 from engine.shell.network.runner import Client
 from tests.engine.shell.network.without_sockets import Shell
 

@@ -1,4 +1,6 @@
-"""Clients that are disconnected by the server: ``maxmemory-clients`` and ``timeout``.
+"""Clients that the server refuses or disconnects: protected mode, ``maxmemory-clients`` and ``timeout``.
+
+Protected mode rejects remote clients while the default user needs no password.
 
 ``maxmemory-clients`` limits the buffers of all clients together; above it, the largest clients go. A client's buffers
 are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, commands queued by MULTI, and the arguments of a
@@ -12,13 +14,29 @@ are reading a reply, stay connected. So do replicas.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from engine.core.clients.accounts import Accounts
 from engine.core.clients.description import memory_of
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.network.connections.connection import Connection
+from engine.shell.network.connection import Connection
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Traffic
+
+
+def is_local(peer: Any) -> bool:
+    """Return whether the client with this peer name is on this machine: on loopback, or on a Unix socket."""
+    if not isinstance(peer, tuple):
+        return True
+    host = str(peer[0]).removeprefix("::ffff:")
+    return host.startswith("127.") or host == "::1"
+
+
+def is_refused(config: Config, accounts: Accounts, peer: Any) -> bool:
+    """Return whether to reject a new client: it is remote, and could log in without a password."""
+    return config.flag("protected-mode") and accounts.default.nopass and not is_local(peer)
+
 
 #: Minimum interval between two checks in microseconds.
 _EVERY_US = 100_000

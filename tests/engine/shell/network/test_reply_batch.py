@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from engine.shell.network.connections.reply_batch import ReplyBatch
+from engine.shell.network.connection import ReplyBatch
 
 
 class Transport:
