@@ -8,19 +8,23 @@ reached, and calls ``Core.close_session`` for a closed connection.
 If a method raises an exception, usually ``engine.core.environment.failures.FatalError``, the core must not be used
 again. The effects of the command that failed are dropped; all remaining effects are complete.
 
-The work is delegated. `engine.core.admission` decides whether a command may run. The command's handler runs it with an
-`engine.core.environment.context.Context`. `engine.core.blocked_clients` serves the clients that the command unblocked.
-Commands run immediately, from a transaction's queue, after blocking, in steps, or as one of several XADDs. This is one
-module because all these ways must handle time, effects, errors, statistics and unblocked clients alike.
+`engine.core.admission` decides whether a command may run. Its handler gets a context
+(`engine.core.environment.context.Context`). There is one way to run a command, `Core._run`: for a client's command
+(`Core.execute`), for a blocked command whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and
+for the next step of a long command (`Core.go_on`). It handles effects and fatal errors. `Core._call`, which also runs
+the commands queued by MULTI, handles time, permissions, errors and statistics. The other way adds a run of XADDs.
+
+When a key is signalled, the commands blocked on it run again, in the order in which their clients blocked. Each command
+either returns a reply, which goes to the outbox, or keeps its position in the queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, look_up
-from engine.core.blocked_clients import Blocked
 from engine.core.bulk_add import add_framed, add_run
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.pubsub import PubSub
@@ -39,9 +43,13 @@ from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, S
 from engine.core.protocol.xadd import FramedRun, XaddRun
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
+from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
 from engine.settings.config import Config
 from engine.text import messages
+
+#: Milliseconds after which a claim checks again whether a pause has ended.
+_PAUSE_CHECK_MS = 100
 
 
 class Core:
@@ -51,7 +59,6 @@ class Core:
         "_ctx",
         "accounts",
         "admission",
-        "blocked",
         "changes",
         "config",
         "databases",
@@ -101,7 +108,6 @@ class Core:
             divided=self.divided,
             config=config,
         )
-        self.blocked = Blocked(self._ctx, self._call_late)
         #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
         self.serve_later = False
 
@@ -191,19 +197,12 @@ class Core:
                 return self._refused(session, argv, CommandError(messages.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
-        first = len(changes.effects)
-        try:
-            reply = self._call(session, command, argv)
-        except FatalError:
-            del changes.effects[first:]
-            raise
-        if len(changes.effects) - first > 1:
-            changes.seal_effects(first)
+        reply = self._run(session, command, argv)
         if changes.ready and not self.serve_later:
             # The command may have taken long. Advance the time, so that woken clients do not see keys that have expired
             # meanwhile.
             changes.set_time(max(now_us, self.telemetry.measured_ns // 1000))
-            self.blocked.serve()
+            self.serve()
         return reply
 
     def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
@@ -231,53 +230,18 @@ class Core:
             # Another command has finished this one.
             reply = steps.reply
         elif not self.divided.waits_for_image(steps):
-            first = len(changes.effects)
-            try:
-                reply = self._run_step(session, steps)
-            except FatalError:
-                del changes.effects[first:]
-                raise
-            if len(changes.effects) - first > 1:
-                changes.seal_effects(first)
+            reply = self._run(session, look_up(steps.argv), steps.argv, steps=steps)
         if changes.ready:
-            self.blocked.serve()
-        return reply
-
-    def _run_step(self, session: Session, steps: Steps) -> Reply:
-        """Run the next step of a command; return the reply, or ``steps`` if the command is not finished."""
-        changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
-        now_us, failed = changes.now_us, False
-        changes.set_time(steps.now_us)
-        self._ctx.enter(session)
-        try:
-            reply = steps.next()
-        except CommandError as error:
-            failed = True
-            telemetry.count_error(error)
-            reply = error.as_reply()
-        except Exception as error:  # noqa: BLE001 - _unforeseen handles it
-            failed = True
-            reply = self._unforeseen(session, command, steps.argv, error)
-        changes.set_time(now_us)
-        end = telemetry.stopwatch()
-        spent = max(end - telemetry.measured_ns, 0)
-        telemetry.measured_ns = end
-        steps.spent_ns += spent
-        stat = telemetry.stats[command.full_name]
-        stat.ns += spent
-        stat.failed += failed
-        if reply is not steps:
-            steps.is_over, steps.reply = True, reply
-            self.divided.end(steps)
-            telemetry.note_slow(session, command, steps.argv, steps.spent_ns // 1000, changes.now)
+            self.serve()
         return reply
 
     def _finish(self, steps: Steps) -> None:
         """Run all remaining steps of a command within another command; `go_on` returns the reply."""
         ctx = self._ctx
         before = ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry
+        command = look_up(steps.argv)
         while not steps.is_over:
-            self._run_step(steps.session, steps)
+            self._step(steps.session, command, steps)
         ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = before
 
     def _after_command(self, work: Callable[[], None]) -> None:
@@ -294,9 +258,63 @@ class Core:
         self.telemetry.count_error(error)
         return error
 
-    def _call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that has passed its checks. Return an error reply as a value instead of raising it."""
+    def _run(
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        retry: Waiter | None = None,
+        steps: Steps | None = None,
+    ) -> Reply:
+        """Run a command, a blocked command again, or the next step of a command. Its effects are one transaction; after
+        a fatal error they are dropped.
+        """
+        effects = self.changes.effects
+        first = len(effects)
+        try:
+            reply = self._call(session, command, argv, retry) if steps is None else self._step(session, command, steps)
+        except FatalError:
+            del effects[first:]
+            raise
+        if len(effects) - first > 1:
+            self.changes.seal_effects(first)
+        return reply
+
+    def _step(self, session: Session, command: Command, steps: Steps) -> Reply:
+        """Run the next step of a command, at the time of its first step; return the reply, or ``steps`` if the command
+        is not finished.
+        """
+        changes = self.changes
+        now_us = changes.now_us
+        changes.set_time(steps.now_us)
+        reply = self._call(session, command, steps.argv, steps=steps)
+        changes.set_time(now_us)
+        if reply is not steps:
+            steps.is_over, steps.reply = True, reply
+            self.divided.end(steps)
+            self.telemetry.note_slow(session, command, steps.argv, steps.spent_ns // 1000, changes.now)
+        return reply
+
+    def _call(
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        retry: Waiter | None = None,
+        steps: Steps | None = None,
+    ) -> Reply:
+        """Call a command's handler, or continue its ``steps``. Return an error reply as a value instead of raising it.
+
+        The checks of `execute` have passed. If the command was queued or blocked since then, the permissions are
+        checked again: they may have changed.
+        """
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
+        if session.limited and (retry is not None or session.in_exec):
+            try:
+                self.accounts.check(session, command, argv)
+            except CommandError as error:
+                telemetry.count_error(error)
+                return error
         ctx.session = session
         ctx.db = self.databases[session.db]
         ctx.now = changes.now
@@ -305,7 +323,7 @@ class Core:
         failed = False
         reply: Reply
         try:
-            reply = command.handler(ctx, argv)
+            reply = command.handler(ctx, argv) if steps is None else steps.next()
         except CommandError as error:
             telemetry.count_error(error)
             failed = True
@@ -322,6 +340,9 @@ class Core:
         stat.ns += spent
         if failed:
             stat.failed += 1
+        if steps is not None:
+            steps.spent_ns += spent
+            return reply
         if retry is None:
             session.calls += 1
             # The duration is negative if the clock was set back; bit_length ignores the sign.
@@ -361,16 +382,6 @@ class Core:
         self.telemetry.count_error(reply)
         return reply
 
-    def _call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that was queued or blocked. Check the permissions again first: they may have changed."""
-        if session.limited:
-            try:
-                self.accounts.check(session, command, argv)
-            except CommandError as error:
-                self.telemetry.count_error(error)
-                return error
-        return self._call(session, command, argv, retry)
-
     def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
         """Execute a queued command, or a queued run of XADDs.
 
@@ -378,13 +389,78 @@ class Core:
         """
         command, words = queued
         if isinstance(words, list):
-            return [self._call_late(session, command, words)]
+            return [self._call(session, command, words)]
         seen = self.pubsub.keyspace_events or self.telemetry.wants_each
         quick = not (seen or (session.limited and not self.admission.may_add(session, words)))
         replies = self._add_run(session, words) if quick else None
         if replies is not None:
             return [Several(words.count, replies)]
-        return [self._call_late(session, command, argv) for argv in words.commands()]
+        return [self._call(session, command, argv) for argv in words.commands()]
+
+    # -- blocked clients ----------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Run the commands of clients whose keys were signalled: key by key, and in the order of blocking per key.
+
+        Keys with a client that must wait for a divided command remain signalled.
+        """
+        changes, postponed = self.changes, dict[tuple[int, bytes], bool]()
+        while changes.ready:
+            signalled, changes.ready = changes.ready, {}
+            for pair, replaced in signalled.items():
+                if not self._serve_key(*pair, replaced=replaced):
+                    postponed[pair] = replaced
+        changes.ready = postponed
+
+    def _serve_key(self, index: int, key: bytes, *, replaced: bool) -> bool:
+        """Run the commands of clients that wait for a signalled key; return False if one must wait longer."""
+        db = self.databases[index]
+        nothing_for: set[bytes | None] = set()
+        waiters: list[Waiter] = db.waiting.waiting_for(key)
+        for waiter in waiters:
+            if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
+                continue
+            if self._is_held(waiter):
+                return False
+            if _concerns(waiter, key, db.get(key), replaced=replaced):
+                self._retry(waiter)
+            elif waiter.interest is not None:
+                nothing_for.add(waiter.interest)
+        return True
+
+    def _is_held(self, waiter: Waiter) -> bool:
+        """Return whether the waiter's command must wait for a divided command."""
+        divided = self.divided
+        return bool(divided.running) and divided.must_wait(waiter.session, waiter.argv) is not None
+
+    def wake(self, session: Session, now_us: int) -> None:
+        """Run the session's command again, or time it out. The shell calls this at ``Waiter.wake_at``.
+
+        If the command keeps waiting, it may set a new wake time. If it must wait for a divided command, the wake time
+        does not change, so that the shell calls this again.
+        """
+        changes = self.changes
+        changes.set_time(now_us)
+        waiter = session.waiter
+        if waiter is None:
+            return
+        if waiter.deadline is not None and waiter.deadline <= changes.now:
+            self.sessions.time_out(session)
+        elif self.pause.until > changes.now:
+            # Only a claim of XREADGROUP wakes a client at a time, and a pause holds it back like any other write.
+            waiter.retry_at = changes.now + _PAUSE_CHECK_MS
+        elif not self._is_held(waiter):
+            self._retry(waiter)
+            if changes.ready:
+                self.serve()
+
+    def _retry(self, waiter: Waiter) -> None:
+        wake_at = waiter.wake_at
+        reply = self._run(waiter.session, look_up(waiter.argv), waiter.argv, waiter)
+        if reply is not BLOCKED:
+            self.sessions.end_wait(waiter.session, reply)
+        elif waiter.wake_at != wake_at:
+            self.host.wake_at_new_time(waiter.session)
 
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
@@ -414,7 +490,7 @@ class Core:
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready:
-            self.blocked.serve()
+            self.serve()
         return replies
 
     def _add_run(self, session: Session, run: XaddRun) -> list[bytes | memoryview] | None:
@@ -449,15 +525,10 @@ class Core:
             self.telemetry.stats[b"xadd"].add_run(run.count, 0)
             session.calls += run.count
             if changes.ready:
-                self.blocked.serve()
+                self.serve()
         return is_added
 
     # -- time ---------------------------------------------------------------------------------------------------------
-
-    def wake(self, session: Session, now_us: int) -> None:
-        """End the wait of a blocked session, or run its command again, at its wake time."""
-        self.changes.set_time(now_us)
-        self.blocked.wake(session)
 
     def tick(self, now_us: int) -> bool:
         """Remove expired records of idempotent producers. The shell calls this about once per second, and soon again if
@@ -481,7 +552,7 @@ class Core:
             if dropped < limit:
                 dropped += db.expire_due(changes.now, limit - dropped)
         if changes.ready:
-            self.blocked.serve()
+            self.serve()
         deadlines = (db.next_deadline() for db in self.databases)
         changes.next_expiry = min((deadline for deadline in deadlines if deadline is not None), default=NEVER)
         return dropped
@@ -490,3 +561,13 @@ class Core:
 def _naming(error: UnreadableError, command: Command, argv: list[bytes]) -> CommandError:
     """Return an error reply that names the keys of the failed command."""
     return CommandError(messages.unreadable_in(error.text, command.keys.of(argv)))
+
+
+def _concerns(waiter: Waiter, key: bytes, value: Any, *, replaced: bool) -> bool:
+    """Return whether the waiter's command must run again, given the current ``value`` of the signalled key.
+
+    ``replaced``: whether the value was replaced since the client blocked.
+    """
+    if type(value) is Stream:
+        return replaced or waiter.has_news is None or waiter.has_news(key, value)
+    return waiter.on_delete

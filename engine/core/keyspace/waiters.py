@@ -1,6 +1,6 @@
 """Clients blocked on keys of a database: queues by key, in the order in which clients blocked.
 
-This module only stores the queues. ``engine.core.blocked_clients`` decides which clients are woken and what their
+This module only stores the queues. ``engine.core.dispatch`` decides which clients are woken and what their
 commands return; the timers for deadlines belong to the shell.
 """
 

@@ -536,7 +536,7 @@ class Runner:
         if core.serve_later:
             core.serve_later = False
             try:
-                core.blocked.serve()
+                core.serve()
             except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail_within(connection, out, error)
                 return

@@ -90,7 +90,7 @@ class Intake:
             changes.replaying = core.serve_later = False
             self._pass_on()
         if changes.ready:
-            core.blocked.serve()
+            core.serve()
 
     @property
     def is_idle(self) -> bool:
