@@ -14,7 +14,7 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
 try:
     from engine.settings.config import Config  # the imports take a while
     from engine.settings.kinds import ConfigError
-    from engine.shell import check
+    from engine.shell.durability import check
     from engine.shell.network.server import Server
     from engine.shell.observation.log_lines import LOG, start_logging
 except ModuleNotFoundError as error:

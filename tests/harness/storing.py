@@ -8,7 +8,7 @@ from engine.core.dispatch import Core
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packer import pack
 from engine.shell.durability.files import Files
-from engine.shell.durability.segments.store import FOLDER, SegmentFiles
+from engine.shell.durability.segments import FOLDER, SegmentFiles
 
 
 def segment_files(directory: Path, files: Files | None = None, file_size: int = 4096) -> SegmentFiles:

@@ -5,7 +5,7 @@ entries. Commands that only newer servers support are written only if needed: fo
 group), and for idempotent producers (at the end of the stream).
 
 No command sets the following state: pending records of deleted entries, a consumer's last-seen time, and the IDs of
-deleted entries. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
+deleted entries. Snapshots (``engine.shell.durability.psb``) store it.
 """
 
 from __future__ import annotations

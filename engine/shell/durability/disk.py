@@ -11,19 +11,20 @@ the configuration and the event loop, and decides whether a rewrite or a snapsho
 The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
 core's requests.
 
-A replica loads its master's data in place of its own (RELOAD) in small steps, and replies to clients in between. A
+A replica loads its master's data in place of its own in small steps, and replies to clients in between. A
 shutdown during the loading saves nothing, because the files on disk are complete.
 
 After the final save, the data does not change, and nothing else is saved. The same applies after a failed reload (DEBUG
 RELOAD), because incomplete data must not replace the data on disk. It also applies after an unexpected error in a
-command (FAULT), because the data may contain a half-done change.
+command, because the data may contain a half-done change.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
@@ -33,25 +34,185 @@ from engine.core.admission import Refusal
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
+from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
-from engine.shell.durability import info
 from engine.shell.durability.background import Workers
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats.position import Position
-from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.loading import Loader
-from engine.shell.durability.log.appendonly import AppendOnly
-from engine.shell.durability.log.replay import LoadError
-from engine.shell.durability.log.rewrite import Rewrites
-from engine.shell.durability.log.writer import ALWAYS, Log
-from engine.shell.durability.originals import Originals
-from engine.shell.durability.ownership import Ownership
+from engine.shell.durability.log import ALWAYS, Log
+from engine.shell.durability.log_files import AppendOnly, Rewrites
+from engine.shell.durability.position import Position
+from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability.recovery import LoadError, Originals
 from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
+
+_LINES = (
+    "loading",
+    "async_loading",
+    "rdb_changes_since_last_save",
+    "rdb_bgsave_in_progress",
+    "rdb_last_save_time",
+    "rdb_last_bgsave_status",
+    "rdb_last_bgsave_time_sec",
+    "rdb_current_bgsave_time_sec",
+    "rdb_saves",
+    "rdb_last_load_keys_expired",
+    "rdb_last_load_keys_loaded",
+    "aof_enabled",
+    "aof_rewrite_in_progress",
+    "aof_rewrite_scheduled",
+    "aof_last_rewrite_time_sec",
+    "aof_current_rewrite_time_sec",
+    "aof_last_bgrewrite_status",
+    "aof_last_write_status",
+)
+_LINES_OF_LOG = (
+    "aof_current_size",
+    "aof_base_size",
+    "aof_pending_rewrite",
+    "aof_buffer_length",
+    "aof_pending_bio_fsync",
+    "aof_delayed_fsync",
+    "engine_aof_fsyncs",
+)
+_LINES_OF_SEGMENTS = (
+    "engine_segment_files",
+    "engine_segment_bytes",
+    "engine_segment_dead_bytes",
+    "engine_segment_cached_bytes",
+    "engine_segment_last_write_status",
+)
+_LAST_LINES = ("engine_loading_left_out", "engine_loading_seconds")
+
+
+def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the lines of INFO persistence in order. Lines about the log, or about segment files, are included only
+    while these are in use. Lines that Redis does not have start with ``engine_``.
+    """
+    of_log = _LINES_OF_LOG if facts["aof_enabled"] else ()
+    of_segments = _LINES_OF_SEGMENTS if "engine_segment_files" in facts else ()
+    names = (*_LINES, *of_log, *_LAST_LINES, *of_segments)
+    return [(name, facts[name]) for name in names]
+
+
+class Ownership:
+    """The lock on ``directory``, held by the one engine that writes to it, until it has closed its files.
+
+    ``leftovers`` matches the names of unfinished files, which are removed when the lock is acquired, and before it is
+    released.
+    """
+
+    def __init__(self, files: Files, directory: Path, leftovers: re.Pattern[str]) -> None:
+        self._files = files
+        self._leftovers = leftovers
+        self._lock: int | None = None
+        self.directory = directory
+
+    def acquire(self) -> bool:
+        """Acquire the lock, if it is not held yet; return False if another engine holds it."""
+        if self._lock is not None:
+            return True
+        with suppress(OSError):
+            self._lock = self._files.lock(self.directory)
+        if self._lock is not None:
+            self._clear()
+        return self._lock is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this engine holds the lock."""
+        return self._lock is not None
+
+    @property
+    def refusal(self) -> str:
+        """Error text if the lock is not available."""
+        return f"{self.directory} belongs to another engine that is running"
+
+    def _clear(self) -> None:
+        for name in self._files.names(self.directory):
+            if self._leftovers.fullmatch(name):
+                LOG.info("removed incomplete file %s", self.directory / name)
+                with suppress(OSError):
+                    self._files.remove(self.directory / name)
+
+    def release(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._clear()
+            self._files.close(self._lock)
+            self._lock = None
+
+
+class Loader:
+    """Loader of one core from its log or its snapshot. Its methods raise LoadError or OSError on failure."""
+
+    def __init__(self, core: Core, appendonly: AppendOnly, snapshots: Snapshots, now_us: Callable[[], int]) -> None:
+        self._core = core
+        self._appendonly = appendonly
+        self._snapshots = snapshots
+        self._now_us = now_us
+
+    def load(self, *, from_log: bool) -> Position | None:
+        """Load the data at startup: from the log if it is enabled and present, otherwise from the snapshot.
+
+        Return the data's position in a replication history; None if the file does not contain it.
+        """
+        position: Position | None = None
+        core = self._core
+        core.changes.set_time(self._now_us())
+        core.changes.replaying = True
+        try:
+            has_log = from_log and self._appendonly.find()
+            if from_log and not has_log:
+                self._appendonly.refuse_old_file()
+            if has_log:
+                self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
+                position = self._appendonly.position
+                self._report("the append-only file")
+            elif path := self._snapshots.load():
+                position = self._snapshots.saved_position
+                self._report(path.name)
+        finally:
+            core.changes.replaying = False
+        core.changes.dirty = 0
+        return position
+
+    def _report(self, source: str) -> None:
+        keys = sum(len(db) for db in self._core.databases)
+        LOG.info("loaded %d keys from %s in %s", keys, source, self._snapshots.path.parent)
+
+    def load_again(self, *, from_log: bool, flush: bool) -> None:
+        """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise
+        the loaded data is merged into it.
+        """
+        core = self._core
+        dirty = core.changes.dirty
+        core.changes.hold_recording(True)
+        core.changes.replaying = True
+        # Clients that wait for a key must not be served from half-loaded data.
+        rooms = [db.waiting for db in core.databases]
+        for db in core.databases:
+            db.waiting = WaitingRoom()
+        try:
+            if flush:
+                for db in core.databases:
+                    db.clear()
+            if from_log:
+                self._appendonly.load(self._now_us(), cut=False)
+            else:
+                self._snapshots.load(merge=not flush)
+        finally:
+            core.changes.replaying = False
+            core.changes.hold_recording(False)
+            core.changes.dirty = dirty
+            for db, room in zip(core.databases, rooms, strict=True):
+                db.waiting = room
+                for key in room:
+                    db.signal(key, replaced=True)
 
 
 class Life(Enum):
@@ -568,4 +729,4 @@ class DiskDurability:
             **self.log.facts(),
             **self.keeping.facts(),
         }
-        return info.lines(facts)
+        return lines(facts)

@@ -23,14 +23,13 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.settings.kinds import SavePoint
+from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.position import Position
-from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.log.replay import LoadError
-from engine.shell.durability.originals import Originals
-from engine.shell.durability.segments.store import SegmentFiles
+from engine.shell.durability.position import Position
+from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability.recovery import LoadError, Originals
+from engine.shell.durability.segments import SegmentFiles
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
 
@@ -127,8 +126,8 @@ class Snapshots(Writing):
                     raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
             else:
                 skips = self._originals.skips
-                snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
-                self.saved_position = snapshot.position_of(data)
+                psb.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
+                self.saved_position = psb.position_of(data)
             self._originals.loaded(path, found)
         if found:
             self.keep_originals()
@@ -157,7 +156,7 @@ class Snapshots(Writing):
     def _taken_at(self, path: Path) -> int:
         data = self._files.map(path)
         with _naming(path):
-            return rdb_file.taken_at(data) if rdb_file.is_rdb(data) else snapshot.taken_at(data)
+            return rdb_file.taken_at(data) if rdb_file.is_rdb(data) else psb.taken_at(data)
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class Snapshots(Writing):
         def write(taken: Image) -> None:
             named = frozenset[int]()
             if is_own:
-                named = snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)
+                named = psb.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)
             else:
                 rdb_file.write(
                     files,

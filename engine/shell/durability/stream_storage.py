@@ -19,10 +19,10 @@ from engine.core.streams.compressed.packer import pack
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
+from engine.shell.durability import psb
 from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import snapshot
-from engine.shell.durability.segments.store import FOLDER, SegmentFiles
+from engine.shell.durability.segments import FOLDER, SegmentFiles
 from engine.shell.observation.log_lines import LOG
 
 #: Seconds between two checks of whether a new base of the log would free segment files.
@@ -100,7 +100,7 @@ class StreamStorage:
     def _note_document(self, path: Path) -> None:
         """Record which segment files a snapshot or the log's base refers to."""
         try:
-            named = snapshot.named_files(self._files.map(path))
+            named = psb.named_files(self._files.map(path))
         except DamagedError as error:
             # Only warn, because the file may be foreign or unused. If it is loaded later, loading fails.
             LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.reason)

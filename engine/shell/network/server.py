@@ -33,7 +33,7 @@ from engine.settings.kinds import ConfigError
 from engine.shell.clock import Ticker, now_us
 from engine.shell.durability.background import Workers
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.durability.segments.file import MOST_OPEN
+from engine.shell.durability.segments import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network.runner import Client, Runner
 from engine.shell.observation.log_lines import LOG

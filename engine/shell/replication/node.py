@@ -14,7 +14,7 @@ from engine.core.dispatch import Core
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.shell.clock import now_us
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.durability.formats.position import Position
+from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History

@@ -13,8 +13,8 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.unsupported_types import UnsupportedTypes
-from engine.shell import check
-from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability import check
+from engine.shell.durability.rdb_file import RdbFiles
 from tests import servers
 from tests.engine.core.formats.rdb_files import file_of, key
 from tests.faults.engines import Engine

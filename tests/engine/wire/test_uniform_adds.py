@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from engine.shell.durability.log.replay import parse_command
+from engine.shell.durability.recovery import parse_command
 from engine.wire.uniform_adds import UniformAdds
 from streamwire.frames import frame
 

@@ -21,8 +21,8 @@ from engine.core.keyspace.changes import Effects
 from engine.settings.kinds import OutputLimit
 from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats.position import Position
-from engine.shell.durability.log.writer import encode_effects
+from engine.shell.durability.log import encode_effects
+from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients, FullSyncs

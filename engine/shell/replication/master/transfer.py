@@ -19,9 +19,9 @@ from typing import Any
 
 from engine.core.formats.rdb import writer
 from engine.core.keyspace.image import Image, ImageBuilder
+from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Background, free_in_thread
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.master.replica import Replica
 
@@ -98,7 +98,7 @@ class Transfer:
 
         def write() -> None:
             if self.form is Form.OWN_BY_LENGTH:
-                snapshot.write(files, attempt.temporary, image, attempt.check)
+                psb.write(files, attempt.temporary, image, attempt.check)
             else:
                 pause = rdb_file.periodic_pause()
                 rdb_file.write(files, attempt.temporary, image, check=attempt.check, pause=pause, **self._options)

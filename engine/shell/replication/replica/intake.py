@@ -17,7 +17,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
-from engine.shell.durability.log.commands import Commands
+from engine.shell.durability.recovery import Commands
 from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 

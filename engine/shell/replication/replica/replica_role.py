@@ -22,7 +22,7 @@ from engine.core.dispatch import Core
 from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.formats.position import Position
+from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.applier import Applier

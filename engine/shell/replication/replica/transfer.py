@@ -22,9 +22,9 @@ from engine.core.formats.unsupported_types import UnsupportedTypesError
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us
+from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, free_in_thread
 from engine.shell.durability.files import Files, write_all
-from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.replication.replica.payload import Payload, PayloadError
 
 #: Number of bytes of the file to read at a time.
@@ -109,7 +109,7 @@ class Transfer:
         self._files.close(self._fd)
         self._fd = -1
         data = self._files.map(self._attempt.temporary)
-        if snapshot.is_snapshot(data):
+        if psb.is_snapshot(data):
             self._attempt.remove()
             self._began = self._clock()
             self._snapshot_load = asyncio.get_running_loop().run_in_executor(None, self._fresh.load_own, data)
@@ -237,7 +237,7 @@ class IncomingData:
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
         summary = self._loading.summary
-        summary.keys = snapshot.load(data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
+        summary.keys = psb.load(data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
         self._refuse_unsupported()
 
     def _refuse_unsupported(self) -> None:

@@ -17,9 +17,9 @@ from engine.core.formats.rdb import checksum, primitives
 from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError, Pages
+from engine.shell.durability import psb
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import snapshot
-from engine.shell.durability.log.replay import Replay
+from engine.shell.durability.recovery import Replay
 from tests import servers
 from tests.engine.core.formats.rdb_files import unsupported
 from tests.engine.shell.durability.workload import empty_core, everything
@@ -264,9 +264,9 @@ def survives(side: Side, path: Path) -> None:
     assert everything(copy.core)["state"] == everything(core)["state"]
     check_replay(core, NOW_US)
     taken = image.capture(core.databases, core.config, core.changes.now)
-    snapshot.write(Files(), path, taken)
+    psb.write(Files(), path, taken)
     again = empty_core()
-    snapshot.load(memoryview(path.read_bytes()), again)
+    psb.load(memoryview(path.read_bytes()), again)
     assert everything(again) == everything(core)
     replay = Replay(empty_core(), NOW_US)
     replay.run(memoryview(b"".join(export.commands(taken))))
@@ -322,9 +322,9 @@ def test_counters_stop_at_the_largest_number(added, tmp_path):
     assert counters(side.core)[:2] == [most, most]
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
     taken = image.capture(side.core.databases, side.core.config, side.core.changes.now)
-    snapshot.write(Files(), tmp_path / "x", taken)
+    psb.write(Files(), tmp_path / "x", taken)
     saved, rewritten = empty_core(), empty_core()
-    snapshot.load(memoryview((tmp_path / "x").read_bytes()), saved)
+    psb.load(memoryview((tmp_path / "x").read_bytes()), saved)
     Replay(rewritten, NOW_US).run(memoryview(b"".join(export.commands(taken))))
     for core in (copy.core, saved, rewritten, replayed(side.core.changes.effects, NOW_US)):
         assert counters(core)[:2] == [most, most]

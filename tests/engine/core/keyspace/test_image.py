@@ -19,8 +19,8 @@ from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import ImageBuilder
+from engine.shell.durability import psb
 from engine.shell.durability.background import Attempt, run_when_complete
-from engine.shell.durability.formats import records
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US, new_core
 
@@ -292,7 +292,7 @@ def copies(value: Any) -> list[bytes]:
     database.add([b"long"], [value], {})
     whole = image.Image(NOW_US // 1000, [database], (1, 1))
     rdb = b"".join(encoded(value, 12)[1])
-    return [rdb, b"".join(records.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
+    return [rdb, b"".join(psb.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
 
 
 def test_a_complete_image_does_not_keep_deleted_values():

@@ -19,7 +19,7 @@ from engine.core.environment.divided_commands import DividedCommands
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.durability.log.commands import Commands
+from engine.shell.durability.recovery import Commands
 from engine.shell.network.server import ServerHost
 from engine.shell.replication.held_writes import HeldWrites
 from engine.wire.encode import encoded

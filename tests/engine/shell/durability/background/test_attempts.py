@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.shell.durability.background import AbandonedError, Attempt, Workers
+from engine.shell.durability.disk import Ownership
 from engine.shell.durability.files import Files
-from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.snapshots import TEMPORARY
 from tests.suite.waiting import DEADLINE, wait_for
 

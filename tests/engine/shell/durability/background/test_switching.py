@@ -9,7 +9,7 @@ import pytest
 from engine.core.keyspace import image
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED
-from engine.shell.durability.log import writer
+from engine.shell.durability import log as writer
 from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,

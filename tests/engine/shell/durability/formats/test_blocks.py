@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
-from engine.shell.durability.formats.blocks import HEAD_SIZE, TornError, head, pieces
-from engine.shell.durability.formats.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
-from engine.shell.durability.log.commands import as_client_command
-from engine.shell.durability.log.replay import parse_command
+from engine.shell.durability.log import HEAD_SIZE, TornError, head, pieces
+from engine.shell.durability.log_files import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
+from engine.shell.durability.recovery import as_client_command, parse_command
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
 

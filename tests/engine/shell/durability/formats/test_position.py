@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
-from engine.shell.durability.formats.blocks import TornError, head, pieces
-from engine.shell.durability.formats.position import LINE_SIZE, Position, from_about, from_packed, line_at
+from engine.shell.durability.log import TornError, head, pieces
+from engine.shell.durability.position import LINE_SIZE, Position, from_about, from_packed, line_at
 
 POSITIONS = st.builds(
     Position,

@@ -6,8 +6,8 @@ import pytest
 
 from engine.core.protocol import ids
 from engine.settings.kinds import ConfigError
-from engine.shell import check
-from engine.shell.durability.formats.position import Position
+from engine.shell.durability import check
+from engine.shell.durability.position import Position
 from tests.engine.core.formats.rdb_files import file_of, key, old_forms, packed, unsupported, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine

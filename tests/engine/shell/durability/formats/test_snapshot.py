@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
+from engine.shell.durability import psb
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import snapshot, stream_records
-from engine.shell.durability.formats.manifest import OWN_SUFFIX, RESP_SUFFIX
-from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.log.appendonly import AppendOnly
-from engine.shell.durability.log.writer import Log
-from engine.shell.durability.originals import Originals
+from engine.shell.durability.log import Log
+from engine.shell.durability.log_files import OWN_SUFFIX, RESP_SUFFIX, AppendOnly
+from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability.recovery import Originals
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -34,7 +33,7 @@ LATER = NOW_US + 10**9
 
 def written(core, path: Path) -> bytes:
     """Return a snapshot of ``core`` as bytes."""
-    snapshot.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
+    psb.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
     return path.read_bytes()
 
 
@@ -45,7 +44,7 @@ def _never(work: object, done: object) -> None:
 def read(data: bytes):
     """Return a core loaded from a snapshot."""
     core = empty_core()
-    snapshot.load(memoryview(data), core)
+    psb.load(memoryview(data), core)
     return loaded(core, LATER)
 
 
@@ -74,21 +73,6 @@ def test_all_data_is_restored(seed, cold, tmp_path_factory):
         assert everything(again) == everything(core)
 
 
-def test_node_state_of_release_candidates_is_skipped(tmp_path, monkeypatch):
-    """A snapshot of a release candidate that describes the nodes of a stream's segments is loaded without them."""
-    encode = stream_records.encode
-
-    def encode_with_nodes(*args):
-        counters, segments, _, *rest = encode(*args)
-        return [counters, segments, [0, [b"\0" * 4, 1, [b"\0" * 16, [b"f"], 1, 0, 17], [0, 0], [1, 4096, 100]]], *rest]
-
-    core = driven(1)
-    with monkeypatch.context() as patch:
-        patch.setattr(stream_records, "encode", encode_with_nodes)
-        data = written(core, tmp_path / "x")
-    assert everything(read(data)) == everything(read(written(core, tmp_path / "y")))
-
-
 def test_a_snapshot_shows_one_moment(tmp_path):
     """Changes between taking the image and writing it are not in the snapshot."""
     with small_segments():
@@ -100,9 +84,9 @@ def test_a_snapshot_shows_one_moment(tmp_path):
         now = core.changes.now_us
         driver.drive(400)
         assert everything(core) != before
-        snapshot.write(Files(), tmp_path / "x", taken)
+        psb.write(Files(), tmp_path / "x", taken)
         core = empty_core()
-        snapshot.load(memoryview((tmp_path / "x").read_bytes()), core)
+        psb.load(memoryview((tmp_path / "x").read_bytes()), core)
         assert everything(loaded(core, now)) == before
 
 
@@ -125,7 +109,7 @@ def test_a_flipped_bit_anywhere_is_found(small):
         data = bytearray(small)
         data[at // 8] ^= 1 << at % 8
         with pytest.raises(DamagedError) as caught:
-            snapshot.load(memoryview(bytes(data)), empty_core())
+            psb.load(memoryview(bytes(data)), empty_core())
         assert 0 <= caught.value.offset <= len(small)
 
 
@@ -133,9 +117,9 @@ def test_a_truncated_file_is_rejected(small):
     """A snapshot that is truncated at any length is rejected, and so is one with extra bytes at the end."""
     for size in range(len(small)):
         with pytest.raises(DamagedError):
-            snapshot.load(memoryview(small[:size]), empty_core())
+            psb.load(memoryview(small[:size]), empty_core())
     with pytest.raises(DamagedError):
-        snapshot.load(memoryview(small + b"\0" * 8), empty_core())
+        psb.load(memoryview(small + b"\0" * 8), empty_core())
 
 
 def test_sealed_segments_are_not_copied(tmp_path):
@@ -145,9 +129,9 @@ def test_sealed_segments_are_not_copied(tmp_path):
         driver = Driver(core, 1)
         for number in range(40):
             driver.run("XADD", "s", "*", "n", number)
-        snapshot.write(Files(), tmp_path / "x", image.capture(core.databases, core.config, core.changes.now))
+        psb.write(Files(), tmp_path / "x", image.capture(core.databases, core.config, core.changes.now))
         again = empty_core()
-        snapshot.load(Files().map(tmp_path / "x"), again)
+        psb.load(Files().map(tmp_path / "x"), again)
         (_, stream, _), *_ = again.databases[0].items()
         first, *_, last = stream.segments()
         assert isinstance(first.body.data, memoryview)

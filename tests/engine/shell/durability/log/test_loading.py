@@ -14,9 +14,9 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.formats.blocks import HEAD_SIZE
-from engine.shell.durability.formats.position import LINE_SIZE, Position
-from engine.shell.durability.log.replay import Replay
+from engine.shell.durability.log import HEAD_SIZE
+from engine.shell.durability.position import LINE_SIZE, Position
+from engine.shell.durability.recovery import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine

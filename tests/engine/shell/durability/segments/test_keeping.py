@@ -12,9 +12,8 @@ from engine.core.keyspace import image
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import segment
 from engine.settings.kinds import ConfigError
-from engine.shell import check
-from engine.shell.durability import stream_storage
-from engine.shell.durability.log import replay
+from engine.shell.durability import check, stream_storage
+from engine.shell.durability import recovery as replay
 from tests.engine.shell.durability.workload import small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine

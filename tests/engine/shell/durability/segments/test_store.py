@@ -17,9 +17,9 @@ from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.compressed.packer import pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
-from engine.shell.durability.segments import file as segment_file
-from engine.shell.durability.segments import store
-from engine.shell.durability.segments.verification import check_file
+from engine.shell.durability import segments as segment_file
+from engine.shell.durability import segments as store
+from engine.shell.durability.check import check_file
 from streamwire.frames import frame
 from tests.faults.disk import Disk
 from tests.harness.storing import segment_files

@@ -14,7 +14,7 @@ from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
-from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.replication.master import transfer
 from engine.shell.replication.master.sync_states import Sync
 from tests.differential.grammar import FAMILIES, Grammar

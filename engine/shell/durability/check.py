@@ -15,7 +15,7 @@ a power failure: an incomplete command, block or transaction, or zeros. The file
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -24,18 +24,88 @@ from pathlib import Path
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
+from engine.core.keyspace.database import Database
+from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
+from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.shell.clock import now_us
+from engine.shell.durability import log_files as manifests
+from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import manifest as manifests
-from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import TornError, blocks_after, pieces_from, written_size
-from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.log.left_out import LeftOutKeys, count_unsupported
-from engine.shell.durability.log.replay import Replay, parse_command
-from engine.shell.durability.segments.file import MAGIC
-from engine.shell.durability.segments.store import FOLDER
-from engine.shell.durability.segments.verification import check_file, check_stored, segment_files_near
+from engine.shell.durability.log import TornError, blocks_after, pieces_from, written_size
+from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability.recovery import LeftOutKeys, Replay, count_unsupported, parse_command
+from engine.shell.durability.segments import (
+    FOLDER,
+    HEADER_SIZE,
+    MAGIC,
+    SegmentFiles,
+    SegmentPlace,
+    number_of,
+    padded_size,
+    records,
+)
+
+Damage = tuple[Path, int, str]
+Say = Callable[[str], None]
+
+
+def segment_files_near(files: Files, document: Path) -> SegmentFiles | None:
+    """Return the segment files that a snapshot or the base of a log can refer to; None if the folder is missing."""
+    for folder in document.absolute().parents[:2]:
+        if (folder / FOLDER).is_dir():
+            found = SegmentFiles(files, folder / FOLDER, lambda: 0, is_in_use=True)
+            found.find_files()
+            return found
+    return None
+
+
+def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage | None:
+    """Read all stream entries in segment files. Print all damage, with the keys, and return the first damage.
+
+    ``path`` is the document that the databases were loaded from.
+    """
+    damage, count = None, 0
+    for db in databases:
+        for key, value, _ in db.items():
+            for segment in value.segments() if isinstance(value, Stream) else ():
+                place = segment.body.place if isinstance(segment.body, Stored) else None
+                if not isinstance(place, SegmentPlace):
+                    continue
+                count += 1
+                try:
+                    place.read()
+                except UnreadableError as error:
+                    file, offset = place.location
+                    shown = key.decode("utf-8", "backslashreplace")
+                    lost = f"{segment.live} entries of '{shown}' in database {db.index}"
+                    say(f"{path}: {lost} cannot be read: {error}")
+                    damage = damage or (file.path, offset, "damaged segment")
+    if count and damage is None:
+        say(f"{path}: {count} segments in segment files: intact")
+    return damage
+
+
+def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
+    """Read a segment file on its own. An incomplete record at the file's end, as a crash may leave it, is reported but
+    does not count as damage.
+    """
+    number = number_of(data)
+    if number is None:
+        return path, 0, "checksum mismatch in the header"
+    count, end = 0, HEADER_SIZE
+    for offset, size, good in records(data, number):
+        if offset != end:
+            return path, end, "no segment starts here, but one follows"
+        if not good and offset + padded_size(size) < len(data):
+            return path, offset, f"checksum mismatch in the segment's {size} bytes"
+        if good:
+            count, end = count + 1, offset + padded_size(size)
+    say(f"{path}: segment file, {len(data)} bytes, {count} segments: intact")
+    if end < len(data):
+        say(f"{path}: {len(data) - end} bytes at the end are an incomplete segment, as after a crash")
+    return None
+
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\
@@ -52,8 +122,6 @@ run.
 #: Number of databases in which a log is loaded. A real configuration has fewer.
 _DATABASES = "256"
 _STAR = ord("*")
-
-Say = Callable[[str], None]
 
 
 class CannotCheckError(Exception):
@@ -115,7 +183,7 @@ class _Check:
             if fault is None and end < len(data):
                 fault = _Fault(path, end, f"{len(data) - end} bytes follow the end of the file")
             return self._report(fault) or self._tell_unsupported(path, found)
-        if snapshot.is_snapshot(data):
+        if psb.is_snapshot(data):
             core, found = _core(), UnsupportedTypes()
             fault = self._snapshot(path, data, core, found) or self._check_stored(path, core)
             return self._report(fault) or self._tell_unsupported(path, found)
@@ -142,7 +210,7 @@ class _Check:
         before = found.total
         try:
             segments = segment_files_near(self._files, path)
-            keys = snapshot.load(data, core, segments=segments, skip_unsupported=True, left_out=found)
+            keys = psb.load(data, core, segments=segments, skip_unsupported=True, left_out=found)
         except DamagedError as error:
             return _Fault(path, error.offset, error.reason)
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys + found.total - before} keys: intact")
@@ -226,7 +294,7 @@ class _Check:
 
     def _load(self, path: Path, data: memoryview, core: Core, found: UnsupportedTypes) -> _Fault | None:
         """Load one file of a log into the core; return its fault, if any."""
-        if snapshot.is_snapshot(data):
+        if psb.is_snapshot(data):
             return self._snapshot(path, data, core, found)
         begin = 0
         if rdb_file.is_rdb(data):

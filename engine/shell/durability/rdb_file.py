@@ -16,7 +16,7 @@ from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
-from engine.shell.durability.formats.position import Position, from_about
+from engine.shell.durability.position import Position, from_about
 
 #: Bytes per read and per write.
 _PIECE = 1 << 18

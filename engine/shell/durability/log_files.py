@@ -1,16 +1,33 @@
-"""Files of the append-only log: directory, manifest, loading, and replacing the base.
+"""Files of the append-only log: directory, manifest, loading, rewriting.
 
-`engine.shell.durability.log.rewrite` runs the rewrites. After every step, the directory can be loaded. A new base is
-complete and synced before the manifest names it. Old files are deleted after the manifest lists them as history. The
-temporary manifest is written before a new base gets its name. So if the directory has files, but neither a manifest nor
-a temporary manifest, the manifest was lost.
+The manifest names the files in order, in the format of Redis 7:
+
+    file appendonly.aof.3.base.aof seq 3 type b
+    file appendonly.aof.5.incr.aof seq 5 type i
+
+There is at most one base, then increments in replay order, and history files, which may be deleted. A comment line at
+the end has the checksum of the lines before it. Redis skips it; a manifest without a checksum is accepted, because
+Redis writes none.
+
+A rewrite makes an image of the keyspace the new base, which later effects follow. In the usual case, the log continues
+in a new increment, which the manifest names immediately. So the files are complete even if the base is never written. A
+log that is broken or does not exist yet cannot continue: effects are kept in memory (`Log.tee`) until the base is
+written, and then written to a new increment. If the log is off, only the base is written. During a synchronous rewrite
+no effects happen. `engine.shell.durability.disk` decides when a rewrite starts.
+
+After every step, the directory can be loaded. A new base is complete and synced before the manifest names it. Old files
+are deleted after the manifest lists them as history. The temporary manifest is written before a new base gets its name.
+So if the directory has files, but neither a manifest nor a temporary manifest, the manifest was lost.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +37,141 @@ from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
-from engine.shell.durability.background import Attempt, Background
+from engine.core.keyspace.image import Image
+from engine.shell.durability import psb, rdb_file
+from engine.shell.durability.background import Attempt, Background, Workers, Writing
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
-from engine.shell.durability.formats import manifest as manifests
-from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import TornError, head
-from engine.shell.durability.formats.manifest import (
-    BASE,
-    INCREMENT,
-    INCREMENT_SUFFIX,
-    OWN_SUFFIX,
-    RESP_SUFFIX,
-    Entry,
-    Manifest,
-)
-from engine.shell.durability.formats.position import LINE_SIZE, Position, line_at
-from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.log.left_out import LeftOutKeys
-from engine.shell.durability.log.replay import LoadError, Replay
-from engine.shell.durability.log.writer import Log, as_block, encode_effects
-from engine.shell.durability.originals import Originals
-from engine.shell.durability.segments.store import SegmentFiles
+from engine.shell.durability.log import Log, TornError, as_block, encode_effects, head
+from engine.shell.durability.position import LINE_SIZE, Position, line_at
+from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability.recovery import LeftOutKeys, LoadError, Originals, Replay
+from engine.shell.durability.segments import SegmentFiles
+from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
+from engine.text.words import quote, split_words
+
+BASE, INCREMENT, HISTORY = "b", "i", "h"
+#: Suffix of a base in the engine's own format; redis-server rejects a file of that name.
+OWN_SUFFIX = ".base.psb"
+RESP_SUFFIX = ".base.aof"
+INCREMENT_SUFFIX = ".incr.aof"
+
+_SUM = re.compile(rb"#PS ([0-9a-f]{8})")
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class ManifestError(ValueError):
+    """The manifest is damaged; the text is the reason. ``offset``: position of the damage in bytes."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file in the manifest: its name, sequence number and type."""
+
+    name: str
+    seq: int
+    kind: str
+
+    @property
+    def line(self) -> bytes:
+        name = self.name.encode("utf-8", "surrogateescape")
+        shown = name if _PLAIN.fullmatch(self.name) else quote(name)
+        return b"file %b seq %d type %b\n" % (shown, self.seq, self.kind.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Files of one append-only file. Immutable: changes return a new manifest."""
+
+    base: Entry | None = None
+    increments: tuple[Entry, ...] = ()
+    history: tuple[Entry, ...] = ()
+
+    @property
+    def files(self) -> list[Entry]:
+        """Files to replay, in order."""
+        return [*([self.base] if self.base else []), *self.increments]
+
+    @property
+    def base_seq(self) -> int:
+        return max(
+            [self.base.seq if self.base else 0, *(entry.seq for entry in self.history if ".base." in entry.name)]
+        )
+
+    @property
+    def increment_seq(self) -> int:
+        known = [entry.seq for entry in self.increments] + [
+            entry.seq for entry in self.history if ".incr." in entry.name
+        ]
+        return max(known, default=0)
+
+    def with_increment(self, entry: Entry) -> Manifest:
+        """Return this manifest with one more increment."""
+        return replace(self, increments=(*self.increments, entry))
+
+    def rewritten(self, base: Entry, first: int) -> Manifest:
+        """Return this manifest with a new base. Files before the increment numbered ``first`` become history."""
+        replaced = [*([self.base] if self.base else []), *(entry for entry in self.increments if entry.seq < first)]
+        history = tuple(Entry(entry.name, entry.seq, HISTORY) for entry in replaced)
+        return Manifest(base, tuple(entry for entry in self.increments if entry.seq >= first), self.history + history)
+
+    def without(self, removed: tuple[Entry, ...]) -> Manifest:
+        """Return this manifest without the history entries in ``removed``."""
+        return replace(self, history=tuple(entry for entry in self.history if entry not in removed))
+
+    def encode(self) -> bytes:
+        """Return the file's content."""
+        lines = b"".join(entry.line for entry in self._all())
+        return b"%b#PS %08x\n" % (lines, zlib.crc32(lines))
+
+    def _all(self) -> Iterable[Entry]:
+        yield from self.files[:1] if self.base else ()
+        yield from self.history
+        yield from self.increments
+
+
+def decode(data: bytes) -> Manifest:
+    """Parse a manifest. Raises ManifestError if it is damaged."""
+    entries: list[Entry] = []
+    at = 0
+    for line in data.splitlines(keepends=True):
+        text = line.rstrip(b"\r\n")
+        if text.startswith(b"#"):
+            found = _SUM.fullmatch(text)
+            if found is None or int(found[1], 16) != zlib.crc32(data[:at]):
+                raise ManifestError(at, "checksum mismatch in the manifest")
+        elif text:
+            if not line.endswith(b"\n"):
+                raise ManifestError(at, "the last line of the manifest is incomplete")
+            entries.append(_entry(text, at))
+        at += len(line)
+    bases = [entry for entry in entries if entry.kind == BASE]
+    increments = [entry for entry in entries if entry.kind == INCREMENT]
+    if not entries:
+        raise ManifestError(0, "the manifest names no file")
+    if len(bases) > 1:
+        raise ManifestError(0, "the manifest names two base files")
+    if any(after.seq <= before.seq for before, after in pairwise(increments)):
+        raise ManifestError(0, "the increments of the manifest are not in order")
+    history = tuple(entry for entry in entries if entry.kind == HISTORY)
+    return Manifest(bases[0] if bases else None, tuple(increments), history)
+
+
+def _entry(line: bytes, at: int) -> Entry:
+    words = split_words(line) or []
+    pairs = dict(zip(words[::2], words[1::2], strict=False))
+    name = pairs.get(b"file", b"").decode("utf-8", "surrogateescape")
+    seq, kind = pairs.get(b"seq", b""), pairs.get(b"type", b"").decode("latin-1")
+    if len(words) < 6 or len(words) % 2 or not name or "/" in name or not seq.isdigit():
+        raise ManifestError(at, f"{line[:200]!r} is not a line of a manifest")
+    if kind not in (BASE, INCREMENT, HISTORY):
+        raise ManifestError(at, f"{line[:200]!r} has an unknown type")
+    return Entry(name, int(seq), kind)
+
 
 _BASE_CHUNK = 1 << 20
 #: Bytes of segment files that count as one byte of the base when the log's growth is measured. A rewrite with 5.6 GB of
@@ -137,8 +267,8 @@ class AppendOnly:
         path = self._manifest_path
         if path.name in names:
             try:
-                self.manifest = manifests.decode(self._files.read(path))
-            except manifests.ManifestError as error:
+                self.manifest = decode(self._files.read(path))
+            except ManifestError as error:
                 raise LoadError(path, error.offset, str(error)) from None
             return True
         if self._temporary_manifest.name in names:
@@ -191,8 +321,8 @@ class AppendOnly:
     def _load_file(self, entry: Entry, data: memoryview, now_us: int, found: UnsupportedTypes) -> int:
         """Load one file; return where its last command ends. Keys that are left out are counted in ``found``."""
         skips = self._originals.skips
-        if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
-            snapshot.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
+        if psb.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
+            psb.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
             return len(data)
         # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
         begin = self._rdb.load(data, found, expire=False) if rdb_file.is_rdb(data) else 0
@@ -301,9 +431,7 @@ class AppendOnly:
         """
         if suffix == OWN_SUFFIX:
             segments = self._segments if self._segments.is_in_use else None
-            attempt.named = snapshot.write(
-                self._files, attempt.temporary, taken, attempt.check, pause, segments=segments
-            )
+            attempt.named = psb.write(self._files, attempt.temporary, taken, attempt.check, pause, segments=segments)
             return
         fd = self._files.create(attempt.temporary)
         try:
@@ -409,3 +537,149 @@ def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
             gathered, size = [], 0
     if gathered:
         yield b"".join(gathered)
+
+
+#: Seconds before the first automatic attempt after a failure.
+_FIRST_PAUSE = 1.0
+#: Maximum number of seconds between automatic attempts after a failure.
+_LONGEST_PAUSE = 60.0
+#: Number of checks (ten per second) after which a rewrite starts even if the log is still being synced.
+_MAX_CHECKS = 50
+
+
+class Rewrites(Writing):
+    """Rewrites of one log, one at a time."""
+
+    def __init__(
+        self,
+        core: Core,
+        appendonly: AppendOnly,
+        log: Log,
+        workers: Workers,
+        clock: Callable[[], float],
+        on_ended: Callable[[], None],
+    ) -> None:
+        super().__init__(core, workers, clock, on_ended)
+        self._appendonly = appendonly
+        self._log = log
+        self._pause = _FIRST_PAUSE
+        #: Number of times in a row that `is_prepared` has returned False.
+        self._checks = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an automatic rewrite may start; false for a while after a failure."""
+        return self._clock() >= self._retry_at
+
+    def is_prepared(self) -> bool:
+        """Return whether a rewrite may start: its first fsync will be short, or this was called `_MAX_CHECKS` times
+        before. Call this repeatedly until it returns True.
+        """
+        if not self._log.is_nearly_synced() and self._checks < _MAX_CHECKS:
+            self._checks += 1
+            return False
+        self._checks = 0
+        return True
+
+    def has_grown(self) -> bool:
+        """Return whether auto-aof-rewrite-percentage requires a rewrite, because the log has outgrown its base."""
+        config = self._core.config
+        percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
+        if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
+            return False
+        growth = size - self._appendonly.base_size
+        return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
+
+    def facts(self) -> dict[str, Any]:
+        """Return INFO's facts about rewriting. Durations are in seconds; -1 if no rewrite has ended or is running."""
+        return {
+            "aof_rewrite_in_progress": int(self.is_running),
+            "aof_rewrite_scheduled": int(self.is_scheduled),
+            "aof_last_rewrite_time_sec": self._last_seconds,
+            "aof_current_rewrite_time_sec": self._seconds,
+            "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
+        }
+
+    def start(self, *, keeps_log: bool) -> None:
+        """Start a rewrite. Raises OSError if it cannot start.
+
+        ``keeps_log``: whether effects that happen while the base is written must be logged. If the log is off, only the
+        base is needed.
+        """
+        log = self._log
+        self.is_scheduled = False
+        self._core.host.flush_effects()
+        suffix = self._appendonly.base_suffix()
+        self._began = self._clock()
+        try:
+            self._find_manifest()
+            log_continues = log.is_open and log.flush_and_sync()
+            first = self._appendonly.new_increment() if log_continues else 0
+        except OSError as error:
+            self._note_end(error)
+            raise
+        if keeps_log and not log_continues:
+            log.tee = []
+        attempt = self._appendonly.attempt()
+
+        def write(image: Image) -> None:
+            self._appendonly.write_base(attempt, image, suffix, rdb_file.periodic_pause())
+            image.free()
+            give_back()
+
+        def done(error: Exception | None) -> None:
+            if attempt.abandoned:
+                attempt.remove()
+                return
+            if error is None:
+                try:
+                    self._appendonly.commit(attempt, suffix, first=first, tail=log.tee)
+                    if not keeps_log:
+                        # Keep the new files, but do not continue them.
+                        log.close()
+                except Exception as problem:  # noqa: BLE001 - any error means that there is no new base
+                    error = problem
+            self._note_end(error)
+            self._on_ended()
+
+        self._write_in_background(attempt, write, done)
+
+    def _find_manifest(self) -> None:
+        """Find the manifest of an earlier use of the directory, to continue its file numbers; the content of its files
+        is ignored. Raises OSError if the manifest is unreadable.
+        """
+        self._appendonly.make_directory()
+        if not self._log.is_open:
+            try:
+                self._appendonly.find()
+            except LoadError as error:
+                raise OSError(str(error)) from None
+
+    def write_now(self) -> None:
+        """Rewrite the log synchronously. This also replaces a broken log file.
+
+        Raises OSError on failure. The log's file is then abandoned if additions to it might be lost.
+        """
+        self.abandon()
+        self._core.host.flush_effects()
+        suffix = self._appendonly.base_suffix()
+        attempt = self._appendonly.attempt()
+        try:
+            self._find_manifest()
+            self._write_now(attempt, lambda image: self._appendonly.write_base(attempt, image, suffix))
+            self._appendonly.commit(attempt, suffix)
+        except Exception as error:
+            self._note_end(error)
+            raise
+        self._note_end(None)
+
+    def _note_end(self, error: Exception | None) -> None:
+        self._log.tee = None
+        self._end(error, self._pause)
+        self._pause = _FIRST_PAUSE if error is None else min(self._pause * 2, _LONGEST_PAUSE)
+        if error is not None:
+            LOG.error("the append-only file was not rewritten: %s", error)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._log.tee = None
