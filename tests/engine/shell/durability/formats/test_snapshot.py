@@ -146,7 +146,7 @@ def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
     for number in range(50):
         core.execute(session, [b"HSET", b"key-%d" % number, b"f", b"v"], NOW_US)
     files, pauses = Files(), list[None]()
-    segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
+    segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0, lambda: None)
     kept = Originals(core.config, files, segments.documents)
     log = AppendOnly(core, files, RdbFiles(core), segments, kept, tmp_path, "a", written, _never, lambda: None)
     attempt = log.attempt()
