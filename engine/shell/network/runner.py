@@ -293,7 +293,7 @@ class Runner:
         self.replies = ReplyBatch(loop, disk.settle_iteration)
         self.connections: dict[int, Client] = {}
         #: Clients whose next command waits for one that runs in steps, in order -> the latter; None: it has ended.
-        self._waiting: dict[Client, Steps | None] = {}
+        self.waiting: dict[Client, Steps | None] = {}
         self._disk = disk
         #: Whether effects could not be passed on, after which nothing may be sent.
         self.is_over = False
@@ -447,24 +447,24 @@ class Runner:
             return True
         holder = core.divided.must_wait(session, argv) if core.divided.running else None
         if holder is None:
-            self._waiting.pop(connection, None)
+            self.waiting.pop(connection, None)
             return False
         # A client that waits again keeps its position.
-        self._waiting[connection] = holder
+        self.waiting[connection] = holder
         connection.stepping = True
         connection.adjust_reading()
         return True
 
     def _release_waiting(self, ended: Steps) -> None:
         """Continue the clients that wait for a command that runs in steps, because it has ended."""
-        for connection, holder in self._waiting.items():
+        for connection, holder in self.waiting.items():
             if holder is ended:
-                self._waiting[connection] = None
+                self.waiting[connection] = None
                 connection.stepping = False
                 connection.yield_to_others()
         if not self.core.divided.running:
             # The others wait for commands that another command has finished.
-            self._waiting = {connection: holder for connection, holder in self._waiting.items() if holder is not None}
+            self.waiting = {connection: holder for connection, holder in self.waiting.items() if holder is not None}
 
     def _prepare_batch(self) -> int:
         """Read the clock, in microseconds, and update the limits that are checked before commands run."""

@@ -75,7 +75,7 @@ class Client:
 def logged(shell: Shell) -> Effects:
     """Return the list to which the effects of commands are added from now on."""
     effects: Effects = []
-    shell.runner.hand_effects_to(effects.extend)
+    shell.log.on_effects = effects.extend
     return effects
 
 
@@ -311,11 +311,11 @@ def test_waiting_clients_continue_after_all_divided_commands_are_finished_at_onc
         writer.send(f"HSET h{number} {PAIRS}")
     for number, reader in enumerate(readers):
         reader.send(f"HLEN h{number}")
-    assert len(shell.runner._waiting) == 3
+    assert len(shell.runner.waiting) == 3
     assert Client(shell).run("FLUSHALL") == b"OK"
     rest(shell)
     assert [client.replies() for client in (*writers, *readers)] == [[40]] * 3 + [[0]] * 3
-    assert not shell.runner._waiting
+    assert not shell.runner.waiting
 
 
 def test_a_waiting_client_is_released_by_its_holder_only(shell, monkeypatch):
@@ -453,7 +453,7 @@ def test_clients_on_few_keys_see_a_serial_order(shell, monkeypatch, seed):
     """Every command of several clients gets its reply; replies and data are those of some order without divisions."""
     chance = Random(seed)
     order: list[tuple[int, list[bytes]]] = []
-    execute, run_step = Core.execute, Core._run_step
+    execute, end = Core.execute, DividedCommands.end
 
     def executed(core: Core, session: Any, argv: list[bytes], now_us: int) -> Reply:
         reply = execute(core, session, argv, now_us)
@@ -461,20 +461,18 @@ def test_clients_on_few_keys_see_a_serial_order(shell, monkeypatch, seed):
             order.append((session.id, argv))
         return reply
 
-    def stepped(core: Core, session: Any, steps: Steps) -> Reply:
-        reply = run_step(core, session, steps)
-        if reply is not steps:
-            order.append((session.id, steps.argv))
-        return reply
+    def ended(divided: DividedCommands, steps: Steps) -> None:
+        end(divided, steps)
+        order.append((steps.session.id, steps.argv))
 
     monkeypatch.setattr(Core, "execute", executed)
-    monkeypatch.setattr(Core, "_run_step", stepped)
+    monkeypatch.setattr(DividedCommands, "end", ended)
     effects, clients, waited = logged(shell), [Client(shell) for _ in range(5)], 0
     for _ in range(300):
         lines = _random_lines(chance)
         client = chance.choice(clients)
         client.send(*lines)
-        waited += len(shell.runner._waiting)
+        waited += len(shell.runner.waiting)
         for _ in range(chance.randrange(3)):
             shell.turns.run()
     assert waited

@@ -209,7 +209,7 @@ def test_other_clients_are_served_between_two_steps(many_ids):
     second, other = many_ids.client()
     effects: list[Any] = []
     many_ids.runner.core.changes.recording = True
-    many_ids.runner.hand_effects_to(effects.extend)
+    many_ids.log.on_effects = effects.extend
     first.data_received(XDEL + b"XLEN s\r\n")
     served = 0
     while not reader.written:
@@ -270,7 +270,7 @@ def test_an_unexpected_error_in_a_step_stops_the_engine(many_ids, monkeypatch):
     effects: list[Any] = []
     ended: list[bool] = []
     many_ids.runner.core.changes.recording = True
-    many_ids.runner.hand_effects_to(effects.extend)
+    many_ids.log.on_effects = effects.extend
     many_ids.runner.on_failure = lambda: ended.append(True)
     first.data_received(XDEL)
     for _ in range(3):
