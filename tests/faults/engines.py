@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.environment.host import WithoutProcess
+from engine.core.environment.host import Host as NoProcess
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.durability.disk import DiskDurability
@@ -69,7 +69,7 @@ class HandWorkers:
         self.waiting.clear()
 
 
-class Host(WithoutProcess):
+class Host(NoProcess):
     """The host of an engine, which records whether the process was asked to exit."""
 
     ends = False

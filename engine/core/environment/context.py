@@ -17,8 +17,8 @@ from engine.core.clients.session import HasNews, Outbox, Queued, Session, Waiter
 from engine.core.clients.sessions import Monitors, Pause, Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.divided_commands import DividedCommands
-from engine.core.environment.durability import Durability, WithoutDisk
-from engine.core.environment.host import Host, WithoutProcess
+from engine.core.environment.durability import Durability
+from engine.core.environment.host import Host
 from engine.core.environment.replication import Replication, WithoutReplicas
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
@@ -65,8 +65,8 @@ class Context:
     allows_steps: bool = False
     # Settings, and interfaces to the outside of the core.
     config: Config
-    host: Host = field(default_factory=WithoutProcess)
-    durability: Durability = field(default_factory=WithoutDisk)
+    host: Host = field(default_factory=Host)
+    durability: Durability = field(default_factory=Durability)
     replication: Replication = field(default_factory=WithoutReplicas)
 
     def enter(self, session: Session) -> None:

@@ -1,61 +1,69 @@
-"""The core's interface to durable storage. The shell replaces ``WithoutDisk`` with its implementation.
+"""The core's interface to durable storage. `Durability` stores nothing; the shell's storage extends it.
 
 Methods that can fail raise a CommandError with the reply's text. This module does no I/O.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError, Reply
 from engine.text import messages
 
 
-class Durability(Protocol):
+class Durability:
     """Storage of the data on disk: snapshots, and a log (the append-only file)."""
 
     @property
     def logging(self) -> bool:
         """Whether there is a log that receives all effects."""
+        return False
 
     def save(self) -> Reply:
         """Write a snapshot now, blocking the server."""
+        raise CommandError(messages.NO_PERSISTENCE)
 
-    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
+    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:  # noqa: ARG002 - there is no disk
         """Write a snapshot in the background.
 
         Raise an error if a snapshot is already being written, or if a rewrite of the log is running or scheduled. If
         ``schedule`` is set or the command is in a transaction (``within``), a rewrite only delays the snapshot.
         """
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def all_deleted(self) -> None:
         """Start a snapshot of the empty data after FLUSHALL, if the ``save`` directive enables snapshots."""
 
-    def rewrite_log(self, *, within: bool) -> Reply:
+    def rewrite_log(self, *, within: bool) -> Reply:  # noqa: ARG002 - there is no log
         """Rewrite the log in the background. Raise an error if a rewrite is already running.
 
         If a snapshot is being written, the rewrite starts after the snapshot. If the command is in a transaction
         (``within``), the rewrite starts after the transaction.
         """
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def last_save(self) -> int:
         """Return when the last snapshot was finished, in seconds since the epoch."""
+        return 0
 
     def log_offset(self) -> int:
         """Return the offset up to which the log must be synced for all effects so far to be on disk."""
+        return 0
 
-    def is_synced(self, offset: int) -> bool:
+    def is_synced(self, offset: int) -> bool:  # noqa: ARG002 - there is no log
         """Return whether the log is on disk up to ``offset``."""
+        return False
 
     def wake_when_synced(self, session: Session) -> None:
         """Wake the blocked session the next time that more of the log is on disk, or that the log is disabled."""
 
-    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
+    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:  # noqa: ARG002 - there is no disk
         """Reload the data from the log or from the snapshot.
 
         With ``save``, write the snapshot first. With ``flush``, empty the databases first.
         """
+        raise CommandError(messages.NO_PERSISTENCE)
 
     def start_replacement(self) -> None:
         """Stop writing until ``finish_replacement``, because a master's data is about to replace all data."""
@@ -68,58 +76,7 @@ class Durability(Protocol):
 
     def info(self) -> list[tuple[str, Any]]:
         """Return the lines of INFO persistence."""
-
-    def reset_statistics(self) -> None:
-        """Reset the counters ``rdb_saves`` and ``aof_delayed_fsync``."""
-
-
-class WithoutDisk:
-    """Null implementation: nothing is stored."""
-
-    logging = False
-
-    def save(self) -> Reply:
-        raise CommandError(messages.NO_PERSISTENCE)
-
-    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
-        del schedule, within
-        raise CommandError(messages.NO_PERSISTENCE)
-
-    def all_deleted(self) -> None:
-        """Do nothing: there is no snapshot."""
-
-    def rewrite_log(self, *, within: bool) -> Reply:
-        del within
-        raise CommandError(messages.NO_PERSISTENCE)
-
-    def last_save(self) -> int:
-        return 0
-
-    def log_offset(self) -> int:
-        return 0
-
-    def is_synced(self, offset: int) -> bool:
-        del offset
-        return False
-
-    def wake_when_synced(self, session: Session) -> None:
-        """Do nothing: there is no log."""
-
-    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        del from_log, save, flush
-        raise CommandError(messages.NO_PERSISTENCE)
-
-    def start_replacement(self) -> None:
-        """Do nothing: nothing is written."""
-
-    def finish_replacement(self) -> None:
-        """Do nothing."""
-
-    def prepare_shutdown(self, words: set[bytes]) -> None:
-        """Do nothing: there is nothing to save."""
-
-    def info(self) -> list[tuple[str, Any]]:
         return []
 
     def reset_statistics(self) -> None:
-        """Do nothing: there are no counters."""
+        """Reset the counters ``rdb_saves`` and ``aof_delayed_fsync``."""

@@ -1,6 +1,6 @@
 """The core's interface to its process.
 
-The shell replaces ``WithoutProcess`` with its implementation. This module does no I/O. Some work must not happen while
+The shell's host extends `Host`. This module does no I/O. Some work must not happen while
 a command runs. The methods under "after the reply" defer it until the current command's reply is encoded.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
@@ -65,13 +64,21 @@ class ProcessFacts:
     kbps_out: float = 0.0
 
 
-class Host(Protocol):
-    """The process around a core."""
+class Host:
+    """The process around a core. This class is the host of a core without a process, as in tests: it records deferred
+    work and reported failures, and the caller controls the time.
+    """
+
+    def __init__(self) -> None:
+        #: Work to do after the reply.
+        self.pending: list[Callable[[], None]] = []
+        self.failures: list[Exception] = []
 
     # -- after the reply --------------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
         """Run ``work`` after the reply."""
+        self.pending.append(work)
 
     def close(self, session: Session) -> None:
         """Close a client's connection after the reply."""
@@ -93,8 +100,9 @@ class Host(Protocol):
     def shut_down(self) -> None:
         """End the process; the reply of the current command, if any, is still sent."""
 
-    def report_failure(self, command: str, error: Exception) -> None:
+    def report_failure(self, command: str, error: Exception) -> None:  # noqa: ARG002 - nothing is logged
         """Log that a command failed unexpectedly and that the server continues."""
+        self.failures.append(error)
 
     def sleep(self, seconds: float) -> None:
         """Block the whole process for ``seconds``."""
@@ -104,58 +112,11 @@ class Host(Protocol):
 
     def rewrite_configuration(self) -> None:
         """Write the current values to the configuration file. Raise CommandError on failure."""
-
-    def facts(self) -> ProcessFacts:
-        """Return the current facts about the process."""
-
-    def reset_statistics(self) -> None:
-        """Reset the counters in ``facts``."""
-
-
-class WithoutProcess:
-    """Null implementation for a core without a process, as in tests; it records deferred work and reported failures."""
-
-    def __init__(self) -> None:
-        #: Work to do after the reply.
-        self.pending: list[Callable[[], None]] = []
-        self.failures: list[Exception] = []
-
-    def after_reply(self, work: Callable[[], None]) -> None:
-        self.pending.append(work)
-
-    def close(self, session: Session) -> None:
-        """Do nothing: the session records that it must be closed."""
-
-    def wake_at_new_time(self, session: Session) -> None:
-        """Do nothing: the caller moves the clock and checks the session."""
-
-    def follow_pause(self) -> None:
-        """Do nothing: nothing is held back."""
-
-    def flush_effects(self) -> None:
-        """Do nothing: there is no log, and there are no replicas."""
-
-    def wake(self, sessions: Iterable[Session]) -> None:
-        """Do nothing: the caller wakes the sessions."""
-
-    def shut_down(self) -> None:
-        """Do nothing: there is no process to end."""
-
-    def report_failure(self, command: str, error: Exception) -> None:
-        del command
-        self.failures.append(error)
-
-    def sleep(self, seconds: float) -> None:
-        """Do nothing: the caller controls the time."""
-
-    def give_back_memory(self) -> None:
-        """Do nothing: there is no process."""
-
-    def rewrite_configuration(self) -> None:
         raise CommandError(messages.NO_CONFIG_FILE)
 
     def facts(self) -> ProcessFacts:
+        """Return the current facts about the process."""
         return ProcessFacts()
 
     def reset_statistics(self) -> None:
-        """Do nothing: there are no counters."""
+        """Reset the counters in ``facts``."""

@@ -33,6 +33,7 @@ from typing import Any
 from engine.core.admission import Refusal
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.environment.durability import Durability
 from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError, Reply, Simple
@@ -230,7 +231,7 @@ class Life(Enum):
     CLOSED = auto()
 
 
-class DiskDurability:
+class DiskDurability(Durability):
     """Durability of one engine. ``clock`` is monotonic, ``now`` returns microseconds since the epoch."""
 
     def __init__(

@@ -26,7 +26,7 @@ from typing import Any
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
-from engine.core.environment.host import ProcessFacts
+from engine.core.environment.host import Host, ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
@@ -119,10 +119,11 @@ class TlsListener:
             sock.close()
 
 
-class ServerHost:
+class ServerHost(Host):
     """Services of the process for the core. ``stop`` makes the process exit."""
 
     def __init__(self, config: Config, runner: Runner, facts: Facts, stop: Callable[[], None]) -> None:
+        super().__init__()
         self._config = config
         self._runner = runner
         self._facts = facts

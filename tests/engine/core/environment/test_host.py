@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.environment.host import ProcessFacts, WithoutProcess
+from engine.core.environment.host import Host, ProcessFacts
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
 from engine.settings.config import Config
 from engine.text import messages
@@ -17,7 +17,7 @@ from engine.text import messages
 NOW_US = 1_700_000_000_000_000
 
 
-class Recorder(WithoutProcess):
+class Recorder(Host):
     """A stand-in for the process that records requests."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.core.environment.durability import WithoutDisk
-from engine.core.environment.host import WithoutProcess
+from engine.core.environment.durability import Durability
+from engine.core.environment.host import Host as NoProcess
 from engine.core.protocol.replies import CommandError
 from engine.shell.replication.shutdown import Shutdown
 from tests.engine.shell.replication.master.world import World, in_loop
@@ -32,7 +32,7 @@ def stopped(replica: Member) -> Iterator[None]:
         os.kill(replica.process.pid, signal.SIGCONT)
 
 
-class Host(WithoutProcess):
+class Host(NoProcess):
     """A host that records requests to exit."""
 
     def __init__(self, ended: list[bool]) -> None:
@@ -42,7 +42,7 @@ class Host(WithoutProcess):
         self._ended.append(True)
 
 
-class Unwilling(WithoutDisk):
+class Unwilling(Durability):
     """A disk to which the data cannot be written."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
@@ -115,7 +115,7 @@ async def test_the_wait_ends_after_shutdown_timeout(tmp_path):
     shutdown._time_out()
     assert not ended
     assert not core.pause.until
-    core.durability = WithoutDisk()
+    core.durability = Durability()
     assert shutdown.delays(frozenset(), None)
     shutdown._time_out()
     assert ended

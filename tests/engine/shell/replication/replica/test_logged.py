@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.core.environment.durability import WithoutDisk
+from engine.core.environment.durability import Durability
 from engine.shell.replication.replica.log_offset import LogOffset
 
 
-class Log(WithoutDisk):
+class Log(Durability):
     """A log that is synced on request."""
 
     logging = True
