@@ -11,15 +11,8 @@ bytes with references to the records on disk. Segments that the disk rejects sta
 Because of the GIL the thread slows down the event loop. In each iteration the loop releases the GIL for a moment, which
 wakes a thread that waits for it. By then, the loop has usually reacquired the GIL, and releases it again only after a
 *switch interval*. Each such wake-up delays the loop more than compressing does. So the interval is short while the
-thread works, and the thread takes the GIL as rarely as possible.
-
-::
-
-    STOPPED --START--> IDLE --PACK--> PACKING --DONE--> IDLE
-                         |
-                         +---STORE--> STORING --DONE--> IDLE
-                         |
-                         +----TRIM--> TRIMMING --DONE--> IDLE        STOP leads from each state to STOPPED
+thread works, and the thread takes the GIL as rarely as possible. It does one thing at a time: it compresses a batch,
+writes a batch to disk, or returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -30,7 +23,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol
@@ -43,19 +35,15 @@ from engine.core.streams.entries import Plain
 from engine.core.streams.segment import Body, Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
+from engine.shell.clock import Ticker
 from engine.shell.housekeeping.allocator import malloc_trim
-from streamwire.machine import Machine
 
 #: Seconds between two searches for cold segments.
 _PERIOD = 0.1
-#: Maximum number of segments packed together: each takes the event loop half a millisecond.
+#: Packing a segment takes the event loop half a millisecond.
 _BATCH = 2
-#: Number of segments that may wait until they are old enough (16 MB of frames). If there are more, the thread packs the
-#: oldest without delay.
-_MOST_WAITING = 64
-#: Number of waiting segments above which the event loop packs segments itself, so that a load at full speed does not
-#: fill the memory.
-_MOST_UNPACKED = 128
+#: 64 segments have 16 MB of frames.
+_MOST_WAITING, _MOST_UNPACKED = 64, 128
 #: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
 #: Number of searches to skip after the disk has rejected segments.
@@ -78,53 +66,36 @@ class Shelf(Protocol):
         """
 
 
-class State(Enum):
-    STOPPED = "stopped"  # no search for cold segments
-    IDLE = "idle"  # the thread has nothing to do
-    PACKING = "packing"  # the thread compresses some segments
-    STORING = "storing"  # the thread writes packed segments to disk
-    TRIMMING = "trimming"  # the thread returns freed memory to the system
-
-
-class Event(Enum):
-    START = "the engine starts"
-    STOP = "the engine stops"
-    PACK = "segments are cold"
-    STORE = "packed segments are to be stored"
-    TRIM = "enough was freed since memory was last returned"
-    DONE = "the thread is done"
-
-
-S, E = State, Event
-
-TABLE: dict[tuple[State, Event], State] = {
-    (S.STOPPED, E.START): S.IDLE,
-    (S.IDLE, E.PACK): S.PACKING,
-    (S.IDLE, E.STORE): S.STORING,
-    (S.IDLE, E.TRIM): S.TRIMMING,
-    (S.PACKING, E.DONE): S.IDLE,
-    (S.STORING, E.DONE): S.IDLE,
-    (S.TRIMMING, E.DONE): S.IDLE,
-    # The thread may still be working when the engine stops: its result is dropped then.
-    (S.STOPPED, E.DONE): S.STOPPED,
-    **{(state, E.STOP): S.STOPPED for state in S},
-}
-
-
 class ColdPacker:
     """Packs the cold segments of one ``storage``, and stores them on the ``shelf`` if there is one. Call all methods in
     the event loop's thread.
+
+    ``batch``: maximum number of segments packed together. If more than ``most_waiting`` segments wait until they are
+    old enough, the thread packs the oldest without delay. If more than ``most_unpacked`` wait, the event loop packs
+    segments itself, so that a load at full speed does not fill the memory.
     """
 
     def __init__(
-        self, config: Config, storage: Storage, loop: asyncio.AbstractEventLoop, shelf: Shelf | None = None
+        self,
+        config: Config,
+        storage: Storage,
+        loop: asyncio.AbstractEventLoop,
+        shelf: Shelf | None = None,
+        *,
+        batch: int = _BATCH,
+        most_waiting: int = _MOST_WAITING,
+        most_unpacked: int = _MOST_UNPACKED,
     ) -> None:
         self._config = config
         self._storage = storage
         self._loop = loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
-        self._timer: asyncio.TimerHandle | None = None
-        self._machine = Machine("the cold packer", TABLE, State.STOPPED)
+        self._batch = batch
+        self._most_waiting = most_waiting
+        self._most_unpacked = most_unpacked
+        self._ticker: Ticker | None = None
+        #: Whether the thread is working.
+        self.is_working = False
         #: Length of the queue of sealed segments at each search within the last ``stream-cold-age`` seconds. Segments
         #: that were in the queue at the first of these searches are cold.
         self._queued: deque[int] = deque()
@@ -142,30 +113,21 @@ class ColdPacker:
         #: Number of searches until the next attempt to store packed segments.
         self._rest = 0
 
-    @property
-    def state(self) -> State:
-        return self._machine.state
-
     def start(self) -> None:
         """Start searching for cold segments."""
-        self._move(Event.START)
-        self._timer = self._loop.call_later(_PERIOD, self._search)
+        self._ticker = Ticker(self._loop, _PERIOD, self.search)
 
     def stop(self) -> None:
         """Stop searching. The result of work in progress is dropped."""
-        self._move(Event.STOP)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
         self._thread.shutdown(wait=False, cancel_futures=True)
+        sys.setswitchinterval(_USUAL_INTERVAL)
 
-    def _move(self, event: Event) -> None:
-        works = self._machine.fire(event) in (State.PACKING, State.STORING, State.TRIMMING)
-        sys.setswitchinterval(_SHORT_INTERVAL if works else _USUAL_INTERVAL)
-
-    def _search(self) -> None:
-        self._timer = self._loop.call_later(_PERIOD, self._search)
-        self._storage.sealed.most = _MOST_UNPACKED if self._config.flag("stream-cold-compression") else None
+    def search(self) -> None:
+        """Give the thread work if it has none: segments to pack or to store, or memory to return."""
+        self._storage.sealed.most = self._most_unpacked if self._config.flag("stream-cold-compression") else None
         age = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
         self._queued.append(len(self._storage.sealed))
         while len(self._queued) > age:
@@ -173,7 +135,7 @@ class ColdPacker:
         self._knows_age = len(self._queued) == age
         self._searches_since_trim += 1
         self._rest = max(self._rest - 1, 0)
-        if self.state is not State.IDLE:
+        if self.is_working:
             return
         if self._pack() or self._store():
             return
@@ -186,10 +148,10 @@ class ColdPacker:
             return False
         storage = self._storage
         waiting = len(storage.sealed)
-        oldest = max(min(self._queued[0], waiting) if self._knows_age else 0, waiting - _MOST_WAITING)
-        cold, popped = storage.sealed.pop(oldest, _BATCH) if oldest > 0 else ([], 0)
+        oldest = max(min(self._queued[0], waiting) if self._knows_age else 0, waiting - self._most_waiting)
+        cold, popped = storage.sealed.pop(oldest, self._batch) if oldest > 0 else ([], 0)
         self._took(popped)
-        cold = cold or storage.sealed.pop_packed(_BATCH)
+        cold = cold or storage.sealed.pop_packed(self._batch)
         batch: list[tuple[Segment, Body, Packing]] = []
         for segment in cold:
             if segment.is_due:
@@ -201,7 +163,6 @@ class ColdPacker:
                 self._unstored.append(weakref.ref(segment))
         if batch:
             chunks = [chunk for *_, packing in batch for chunk in packing.chunks]
-            self._move(Event.PACK)
             self._in_thread(partial(self._install_packed, batch), compress, chunks)
         return bool(batch)
 
@@ -246,7 +207,6 @@ class ColdPacker:
             if segment is not None and isinstance(segment.body, Packed):
                 batch.append((segment, segment.body))
         if batch:
-            self._move(Event.STORE)
             self._in_thread(partial(self._install_stored, batch), _write_to_shelf, shelf, [body for _, body in batch])
         return bool(batch)
 
@@ -271,17 +231,19 @@ class ColdPacker:
         self._freed = False
         self._searches_since_trim = 0
         if malloc_trim is not None:
-            self._move(Event.TRIM)
             self._in_thread(lambda _: None, malloc_trim, 0)
 
     def _in_thread(self, then: Callable[[Any], None], function: Callable[..., Any], *args: Any) -> None:
         """Call ``function`` in the thread. Afterwards, call ``then`` with the result in the event loop."""
 
         def done(future: asyncio.Future[Any]) -> None:
-            self._move(Event.DONE)
-            if self.state is State.IDLE and not future.cancelled():
+            self.is_working = False
+            sys.setswitchinterval(_USUAL_INTERVAL)
+            if self._ticker is not None and not future.cancelled():
                 then(future.result())
 
+        self.is_working = True
+        sys.setswitchinterval(_SHORT_INTERVAL)
         self._loop.run_in_executor(self._thread, function, *args).add_done_callback(done)
 
 

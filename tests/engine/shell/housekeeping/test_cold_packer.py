@@ -15,10 +15,8 @@ from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
-from engine.shell.housekeeping.cold_packer import TABLE, ColdPacker, Event, State
+from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.wire.encode import encoded
-from streamwire.machine import IllegalTransitionError
-from tests.suite.machines import RecordingTable
 from tests.suite.waiting import DEADLINE
 
 NOW = 1_700_000_000_000_000
@@ -86,7 +84,7 @@ def test_segments_read_as_columns_are_packed_as_columns():
 
     def kinds() -> list[type]:
         for _ in range(10):
-            packer._search()
+            packer.search()
         return [type(segment.body) for segment in list(stream.segments())[:-1]]
 
     run(b"XRANGE", b"s", b"-", b"+", b"COUNT", b"10")
@@ -112,21 +110,19 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options)
 
     This holds for a reply in pages and for a reply that is made at once.
     """
-    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1)
-    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1)
     monkeypatch.setattr(ranges, "_MANY_SEGMENTS", 1)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
-    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer = ColdPacker(core.config, core.streams.storage, Hand(), most_waiting=1, most_unpacked=1)
     packer.start()
     for _ in range(10):
-        packer._search()
+        packer.search()
     assert [type(segment.body) for segment in stream.segments()][:-1] == [Packed] * (len(stream.segments()) - 1)
     monkeypatch.setattr(ranges, "MANY", 2 * ENTRIES)
     encoded(core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+", *options], NOW))
     for _ in range(10):
-        packer._search()
+        packer.search()
     kinds = [type(segment.body) for segment in stream.segments()][:-1]
     assert len(kinds) > 3
     assert kinds == [PackedColumns] * len(kinds)
@@ -146,7 +142,7 @@ def test_different_entries_stay_frames_when_read_as_columns():
     for _ in range(3):
         core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+"], NOW)
         for _ in range(10):
-            packer._search()
+            packer.search()
         assert {type(segment.body) for segment in list(stream.segments())[:-1]} == {Packed}
         assert len(core.streams.storage.sealed) == 0
     packer.stop()
@@ -160,8 +156,8 @@ def test_no_compression_leaves_segments_as_they_are():
     async def run() -> None:
         packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
         packer.start()
-        packer._search()
-        packer._search()
+        packer.search()
+        packer.search()
         packer.stop()
 
     asyncio.run(run())
@@ -201,43 +197,40 @@ class Hand:
 
 
 @pytest.mark.parametrize("works", [False, True])
-def test_a_load_at_full_speed_leaves_few_segments_unpacked(monkeypatch, works):
+def test_a_load_at_full_speed_leaves_few_segments_unpacked(works):
     """If too many segments are unpacked, they are packed before they reach stream-cold-age.
 
     If the thread does not finish, XADD packs them itself.
     """
-    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 4)
-    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 8)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"3600")])
     session = core.open_session(NOW)
-    packer = ColdPacker(core.config, core.streams.storage, Hand(at_once=works))
+    hand = Hand(at_once=works)
+    packer = ColdPacker(core.config, core.streams.storage, hand, batch=2, most_waiting=4, most_unpacked=8)
     packer.start()
     for _ in range(10):
-        packer._search()
+        packer.search()
         for number in range(1000):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
         unpacked = [segment for segment in stream.segments() if not segment.is_packed]
         # Segments taken by the thread are not waiting, and the last segment is open.
-        assert len(unpacked) <= 8 + 1 + (0 if works else cold_packer._BATCH)
+        assert len(unpacked) <= 8 + 1 + (0 if works else 2)
     assert stream.length == 10_000 + ENTRIES
     assert sum(1 for _ in stream.range(0, ids.MAX_ID, 0).parts) > 0
     packer.stop()
 
 
-def test_only_segments_above_the_age_are_packed(monkeypatch):
+def test_only_segments_above_the_age_are_packed():
     """While few segments wait, each is packed when it reaches stream-cold-age, neither earlier nor later."""
-    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1000)
-    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1000)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"1")])
     session, sealed_ever = core.open_session(NOW), []
-    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer = ColdPacker(core.config, core.streams.storage, Hand(), most_waiting=1000, most_unpacked=1000)
     packer.start()
     for look in range(20):
         segments = list(stream.segments())
         sealed_ever.append(sum(segment.sealed for segment in segments))
-        packer._search()
+        packer.search()
         # Ten searches take a second.
         assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
         for number in range(6000 if look < 5 else 0):
@@ -282,53 +275,48 @@ def test_segments_rejected_by_the_disk_are_stored_later():
     packer = ColdPacker(core.config, core.streams.storage, Hand(), shelf)
     packer.start()
     for _ in range(5):
-        packer._search()
+        packer.search()
     cold = list(stream.segments())[:-1]
     assert len(cold) >= 3
     assert all(segment.is_packed and not segment.is_stored for segment in cold)
     shelf.room = 1000
-    for _ in range(2 * cold_packer._REST):
-        packer._search()
+    for _ in range(20):
+        packer.search()
     packer.stop()
     assert [segment.body.place for segment in cold] == shelf.places
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
     assert sum(map(footprint.of_segment, cold)) < 1000 * len(cold)
 
 
-def test_every_transition(monkeypatch):
-    """Packing, storing and returning memory alternate with idling.
-
-    Stopping works in each state, and the work in progress is discarded.
-    """
-    recording = RecordingTable(TABLE)
-    monkeypatch.setattr(cold_packer, "TABLE", recording)
-    monkeypatch.setattr(cold_packer, "_BATCH", 100)
-    monkeypatch.setattr(cold_packer, "malloc_trim", lambda _: 1)
-    monkeypatch.setattr(cold_packer, "_TRIM_EVERY", 0)
-    life = [State.STOPPED, State.IDLE, State.PACKING, State.STORING, State.IDLE, State.TRIMMING, State.IDLE]
-    for steps in range(len(life)):
-        core, stream = filled()
-        core.config.change([(b"stream-cold-age", b"0")])
-        hand = Hand(at_once=False)
-        packer = ColdPacker(core.config, core.streams.storage, hand, Shelf())
-        moves = [packer.start, packer._search, hand.finish, hand.finish, packer._search, hand.finish]
-        for move, state in zip(moves[:steps], life[1:], strict=False):
-            move()
-            assert packer.state is state
-        packer.stop()
-        assert packer.state is State.STOPPED
-        done = [(segment.is_packed, segment.is_stored) for segment in stream.segments()]
-        assert any(packed for packed, _ in done) == (steps >= 3)
-        assert any(stored for _, stored in done) == (steps >= 4)
-        if life[steps] in (State.PACKING, State.STORING, State.TRIMMING):
-            hand.finish()
-            assert packer.state is State.STOPPED
-            assert done == [(segment.is_packed, segment.is_stored) for segment in stream.segments()]
-    assert recording.walked == TABLE.keys()
+@pytest.mark.parametrize("finished", [0, 1])
+def test_stopping_discards_the_work_in_progress(finished):
+    """If the packer stops while its thread packs or stores segments, the result is dropped."""
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"0")])
+    hand = Hand(at_once=False)
+    packer = ColdPacker(core.config, core.streams.storage, hand, Shelf(), batch=100)
+    packer.start()
+    packer.search()
+    for _ in range(finished):
+        hand.finish()
+    assert packer.is_working
+    packer.stop()
+    before = [segment.body for segment in stream.segments()]
+    hand.finish()
+    assert not packer.is_working
+    assert [segment.body for segment in stream.segments()] == before
+    assert any(isinstance(body, Packed) for body in before) == bool(finished)
 
 
-def test_impossible_events_raise():
-    """An event without a transition from the current state raises an error."""
-    packer = ColdPacker(Config(), filled()[0].streams.storage, Hand())
-    with pytest.raises(IllegalTransitionError):
-        packer._move(Event.PACK)
+def test_freed_memory_is_returned_when_everything_is_packed(monkeypatch):
+    """A second after the last segment was packed, the thread returns the freed memory to the system."""
+    returned: list[int] = []
+    monkeypatch.setattr(cold_packer, "malloc_trim", returned.append)
+    core, _ = filled()
+    core.config.change([(b"stream-cold-age", b"0")])
+    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer.start()
+    for _ in range(20):
+        packer.search()
+    packer.stop()
+    assert returned == [0]
