@@ -46,7 +46,7 @@ from engine.shell.durability.position import LINE_SIZE, Position, line_at
 from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.durability.recovery import LeftOutKeys, LoadError, Originals, Replay
 from engine.shell.durability.segments import SegmentFiles
-from engine.shell.housekeeping.allocator import give_back
+from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
 from engine.text.words import quote, split_words
 

@@ -30,7 +30,7 @@ from engine.shell.durability.position import Position
 from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.durability.recovery import LoadError, Originals
 from engine.shell.durability.segments import SegmentFiles
-from engine.shell.housekeeping.allocator import give_back
+from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
 
 #: Seconds until the ``save`` directive tries again after a failure.

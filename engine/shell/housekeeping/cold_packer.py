@@ -36,7 +36,7 @@ from engine.core.streams.segment import Body, Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.shell.clock import Ticker
-from engine.shell.housekeeping.allocator import malloc_trim
+from engine.shell.housekeeping.memory import malloc_trim
 
 #: Seconds between two searches for cold segments.
 _PERIOD = 0.1

@@ -32,8 +32,7 @@ from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
 from engine.shell.clock import now_ns, now_us
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.housekeeping.allocator import give_back
-from engine.shell.housekeeping.memory_limit import MemoryLimit
+from engine.shell.housekeeping.memory import MemoryLimit, give_back
 from engine.shell.network.connection import BEFORE_LOGIN, Connection, Limits, ReplyBatch
 from engine.shell.network.evictions import ClientMemory, IdleClients, is_refused
 from engine.shell.network.timers import Timers

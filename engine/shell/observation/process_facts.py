@@ -13,7 +13,7 @@ from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.host import ProcessFacts
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.housekeeping.allocator import resident
+from engine.shell.housekeeping.memory import resident
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Simple, Verbatim
 from engine.core.table.declare import container, summary_of
-from engine.core.table.deprecated import DEPRECATED, INTERNAL
 from engine.core.table.registry import COMMANDS, SUB_KEY, Command, Handler, called_by, find
 from engine.core.table.syntax import arguments
 from engine.text import messages
@@ -26,6 +25,18 @@ from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
+
+
+#: Command -> the release of Redis that deprecated the command, and the replacement.
+DEPRECATED = {
+    "getset": ("6.2.0", "`SET` with the `!GET` argument"),
+    "hmset": ("4.0.0", "`HSET` with multiple field-value pairs"),
+    "quit": ("7.2.0", "just closing the connection"),
+    "setnx": ("2.6.12", "`SET` with the `NX` argument"),
+    "slaveof": ("5.0.0", "`REPLICAOF`"),
+}
+#: Commands for servers and their tests, not for applications.
+INTERNAL = frozenset({"debug", "replconf"})
 
 
 @server_command("info [section [section ...]]", "loading stale", acl="dangerous", complexity="O(connections)")

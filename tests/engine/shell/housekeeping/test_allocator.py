@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.shell.housekeeping import allocator
+from engine.shell.housekeeping import memory
 
 
 @pytest.mark.parametrize(("platform", "unit"), [("linux", 1024), ("freebsd14", 1024), ("darwin", 1)])
@@ -16,16 +16,16 @@ def test_the_peak_size_is_in_bytes_on_every_system(platform: str, unit: int, mon
     """The peak size is in bytes on macOS, where getrusage counts bytes, and on Linux, where it counts KiB."""
     counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     monkeypatch.setattr(sys, "platform", platform)
-    assert counted * unit <= allocator.most_resident() < 2 * counted * unit
+    assert counted * unit <= memory.most_resident() < 2 * counted * unit
 
 
 def test_without_proc_the_peak_size_replaces_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without /proc the resident size of the process is its peak size."""
-    present = allocator.resident()
+    present = memory.resident()
     assert present > 1 << 20
 
     def missing(_: Path) -> bytes:
         raise FileNotFoundError
 
     monkeypatch.setattr(Path, "read_bytes", missing)
-    assert allocator.resident() == allocator.most_resident() >= present // 2
+    assert memory.resident() == memory.most_resident() >= present // 2

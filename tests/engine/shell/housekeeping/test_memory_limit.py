@@ -10,8 +10,7 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.streams.compressed.span_cache import Span
 from engine.settings.config import Config
-from engine.shell.housekeeping.allocator import give_back, resident
-from engine.shell.housekeeping.memory_limit import MemoryLimit
+from engine.shell.housekeeping.memory import MemoryLimit, give_back, resident
 from engine.shell.network.server import ServerHost
 from engine.shell.observation.process_facts import Facts
 from tests import servers

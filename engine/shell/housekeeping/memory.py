@@ -1,4 +1,4 @@
-"""``maxmemory``: whether the process uses more memory than allowed.
+"""Memory of the process: ``maxmemory``, the resident size, and returning unused memory to the system.
 
 The limit applies to the resident size of the whole process, with the interpreter and its libraries: the memory that the
 machine or container has to provide. The size is measured at most once every tenth of a second, because a measurement
@@ -12,12 +12,44 @@ No key is ever evicted: data stays until it is deleted or expires. ``maxmemory-p
 
 from __future__ import annotations
 
+import ctypes
+import resource
+import sys
 from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
 
 from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.housekeeping.allocator import resident
+
+_PAGE = resource.getpagesize()
+
+#: glibc's malloc_trim: called with 0 it returns free memory to the system, without the GIL. None with another libc.
+malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def resident() -> int:
+    """Return the resident size of this process in bytes; on systems without ``/proc`` (macOS), the peak so far."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return most_resident()
+
+
+def most_resident() -> int:
+    """Return the peak resident size of this process in bytes. macOS reports bytes, other systems KiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def give_back() -> None:
+    """Return unused memory of the allocators to the system. Returning much memory takes milliseconds."""
+    pa.default_memory_pool().release_unused()
+    if malloc_trim is not None:
+        malloc_trim(0)
+
 
 #: Minimum time between two measurements, in microseconds.
 _EVERY_US = 100_000
