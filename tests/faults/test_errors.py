@@ -10,7 +10,6 @@ from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-from tests.harness.replay import state
 
 NO_SPACE = "MISCONF Errors writing to the AOF file: No space left on device"
 IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"
@@ -132,42 +131,6 @@ def test_a_block_that_cannot_be_cut_off(tmp_path):
     engine.files.heal()
     engine.tick(5)
     assert engine.run("XADD s 3-1 a 3") == b"3-1"
-    assert restarted(engine).run("XLEN s") == 3
-
-
-@pytest.mark.parametrize("policy", ["always", "everysec"])
-@pytest.mark.parametrize(
-    ("call", "where"),
-    [
-        ("create", "incr"),
-        ("create", "manifest"),
-        ("write", "rewriteaof"),
-        ("write", "manifest"),
-        ("sync", "rewriteaof"),
-        ("rename", "manifest"),
-        ("rename", "base"),
-        ("sync_directory", "appendonlydir"),
-        ("create", "rewriteaof"),
-    ],
-)
-def test_a_rewrite_that_fails(tmp_path, call, where, policy):
-    """An error at any step of a rewrite leaves the log in use and complete, and the next rewrite succeeds."""
-    engine = Engine(tmp_path, appendfsync=policy)
-    engine.run("XADD s 1-1 a 1")
-    engine.files.fail(call, errno.ENOSPC, where)
-    engine.run("BGREWRITEAOF")
-    assert engine.info()["aof_last_bgrewrite_status"] == "err"
-    assert engine.info()["aof_rewrite_in_progress"] == 0
-    assert engine.run("XADD s 2-1 a 2") == b"2-1"
-    engine.files.heal()
-    wanted = state(engine.core)
-    engine = restarted(engine, appendfsync=policy)
-    assert state(engine.core) == wanted
-    engine.run("BGREWRITEAOF")
-    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
-    engine.run("XADD s 3-1 a 3")
-    names = sorted(path.name for path in engine.folder.iterdir())
-    assert len(names) == 3, names
     assert restarted(engine).run("XLEN s") == 3
 
 

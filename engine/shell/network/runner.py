@@ -545,10 +545,7 @@ class Runner:
             connection.commands, connection.at = commands, at
         elif connection.commands:
             connection.commands, connection.at = [], 0
-        if core.changes.effects:
-            self.flush_effects()
-        if out and not self.is_over:
-            connection.send(out)
+        self.flush(connection, out)
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if pages is not None:
@@ -617,10 +614,7 @@ class Runner:
             self.send_outbox()
         if self.after_reply:
             self.do_after_reply()
-        if core.changes.effects:
-            self.flush_effects()
-        if not self.is_over:
-            connection.send(replies)
+        self.flush(connection, replies)
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:

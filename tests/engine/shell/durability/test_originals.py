@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,26 +65,6 @@ def loaded(directory: Path, *lines: str) -> Engine:
     return Engine(directory, **SKIP)
 
 
-def test_a_refused_start_changes_no_file(tmp_path):
-    """The error of a start has the number of keys and the first key of each type; all files stay as they are."""
-    (tmp_path / "dump.rdb").write_bytes(FILE)
-    with pytest.raises(ConfigError, match=re.escape(f"{REASON}; 'skip-unsupported-types yes' loads the rest")):
-        Engine(tmp_path, **RDB)
-    assert files(tmp_path) == {"dump.rdb": FILE}
-
-
-def test_a_refused_log_of_redis_6_is_not_moved(tmp_path):
-    """A log of Redis 6 with unsupported types stays where it is; without them it is moved after it was loaded."""
-    data = command("SET", "k", "v") + command("ZADD", "scores", "1", "a")
-    (tmp_path / "appendonly.aof").write_bytes(data)
-    with pytest.raises(ConfigError, match=r"sorted sets: 1 \(first: key 'scores' of database 0\)"):
-        Engine(tmp_path)
-    assert files(tmp_path) == {"appendonly.aof": data}
-    engine = Engine(tmp_path, **SKIP)
-    assert (engine.run("GET k"), engine.run("DBSIZE")) == (b"v", 1)
-    assert files(tmp_path / "original-1-appendonlydir")["appendonly.aof"] == data
-
-
 @pytest.mark.parametrize("save_format", ["rdb", "psb"])
 def test_a_snapshot_is_kept_when_it_is_loaded(tmp_path, save_format):
     """The start keeps the original under another name; saves keep nothing."""
@@ -117,30 +96,6 @@ def test_another_original_gets_another_name(tmp_path):
     assert (tmp_path / "original-1-dump.rdb").read_bytes() == FILE
 
 
-@pytest.mark.parametrize("again", [{}, SKIP])
-def test_an_original_outlives_a_crash_before_the_first_save(tmp_path, again):
-    """After a start with a log and a crash, a save replaces the snapshot, and one copy of the original exists."""
-    (tmp_path / "dump.rdb").write_bytes(FILE)
-    Engine(tmp_path, **SKIP).die()
-    engine = Engine(tmp_path, **again)
-    engine.run("SAVE")
-    assert (tmp_path / "dump.rdb").read_bytes() != FILE
-    assert kept(tmp_path) == {"original-1-dump.rdb": FILE}
-
-
-def test_an_original_outlives_a_start_without_save_points(tmp_path):
-    """An engine without save points keeps the original, which the last save of a later engine replaces."""
-    (tmp_path / "dump.rdb").write_bytes(FILE)
-    engine = Engine(tmp_path, **SKIP, save="")
-    engine.close()
-    engine.die()
-    engine = Engine(tmp_path)
-    engine.run("SET text w")
-    engine.run("SAVE")
-    assert (tmp_path / "dump.rdb").read_bytes() != FILE
-    assert kept(tmp_path) == {"original-1-dump.rdb": FILE}
-
-
 def test_an_original_outlives_a_change_of_the_format(tmp_path):
     """An original that a snapshot of the other format did not replace is kept when a later save replaces it."""
     (tmp_path / "dump.rdb").write_bytes(FILE)
@@ -166,28 +121,6 @@ def test_all_files_next_to_an_original_are_kept(tmp_path):
     engine.run("SAVE")
     logs = {f"original-1-appendonlydir/{name}": data for name, data in before.items()}
     assert kept(tmp_path) == {"original-1-dump.rdb": FILE, **logs}
-
-
-def test_restarts_keep_one_copy(tmp_path):
-    """A snapshot that is loaded in part at each start is kept once, also if an older original was moved away."""
-    (tmp_path / "original-1-dump.rdb").write_bytes(b"another")
-    (tmp_path / "dump.rdb").write_bytes(FILE)
-    for _ in range(2):
-        Engine(tmp_path, **RDB, **SKIP).die()
-        assert (tmp_path / "original-2-dump.rdb").samefile(tmp_path / "dump.rdb")
-    (tmp_path / "original-1-dump.rdb").unlink()
-    Engine(tmp_path, **RDB, **SKIP).die()
-    assert kept(tmp_path) == {"original-2-dump.rdb": FILE}
-
-
-def test_a_save_works_after_the_original_was_moved_away(tmp_path):
-    """Saves do not need the file that was loaded."""
-    (tmp_path / "dump.rdb").write_bytes(FILE)
-    engine = Engine(tmp_path, **RDB, **SKIP)
-    (tmp_path / "dump.rdb").unlink()
-    engine.run("SAVE")
-    engine.die()
-    assert Engine(tmp_path, **RDB).run("GET text") == b"v"
 
 
 def test_a_crash_while_saving_loses_no_key(tmp_path):

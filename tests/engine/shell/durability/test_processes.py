@@ -9,7 +9,7 @@ import pytest
 from tests import servers
 from tests.engine.shell.durability.lives import ALWAYS, Client, life
 from tests.servers.connection import wait_until_blocked
-from tests.suite.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE
 
 
 def test_writes_survive_a_restart(tmp_path):
@@ -89,72 +89,6 @@ def test_waitaof_waits_for_the_disk(tmp_path):
         assert client("CONFIG SET appendonly no") == b"OK"
         assert "appendonly is disabled" in client("WAITAOF 1 0 10")
         assert client("WAITAOF 0 0 10") == [0, 0]
-
-
-def test_saving(tmp_path):
-    """Data saved by SAVE or BGSAVE survives SHUTDOWN NOSAVE, and later data does not; LASTSAVE has the last save's
-    time.
-    """
-    with life(tmp_path) as (running, client):
-        client("XADD s 1-1 f v")
-        assert client("SAVE") == b"OK"
-        client("XADD s 2-1 f v")
-        assert client("BGSAVE") == b"Background saving started"
-        wait_for(lambda: client.info()["rdb_saves"] == "2", "the snapshot")
-        assert client.info()["rdb_last_bgsave_status"] == "ok"
-        assert client("LASTSAVE") == int(client.info()["rdb_last_save_time"])
-        client("XADD s 3-1 f v")
-        assert client.info()["rdb_changes_since_last_save"] == "1"
-        client.send_lines("SHUTDOWN NOSAVE")
-        assert running.process.wait(DEADLINE) == 0
-    with life(tmp_path) as (running, client):
-        assert client("XLEN s") == 2
-        client("XADD s 3-1 f v")
-        client.send_lines("SHUTDOWN SAVE")
-        assert running.process.wait(DEADLINE) == 0
-    with life(tmp_path, "--save", "3600 1") as (running, client):
-        assert client("XLEN s") == 3
-        client("XADD s 4-1 f v")
-        running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(DEADLINE) == 0
-    with life(tmp_path) as (_, client):
-        assert client("XLEN s") == 4
-
-
-def test_rewriting_under_load(tmp_path):
-    """BGREWRITEAOF while a client writes loses nothing, and leaves one base and one increment."""
-    with life(tmp_path, *ALWAYS) as (_, client):
-        count = 0
-        for _ in range(3):
-            client.send_lines(*["XADD s * f v"] * 500)
-            assert client("BGREWRITEAOF") is not None
-            for _ in range(500):
-                client.receive()
-            count += 500
-            wait_for(lambda: client.info()["aof_rewrite_in_progress"] == "0", "the rewrite")
-        assert client.info()["aof_last_bgrewrite_status"] == "ok"
-        folder = tmp_path / "appendonlydir"
-        wait_for(lambda: len(list(folder.iterdir())) == 3, "old files to be removed")
-        assert client("XLEN s") == count
-    with life(tmp_path, *ALWAYS) as (_, client):
-        assert client("XLEN s") == count
-
-
-def test_the_log_can_be_switched_on_and_off(tmp_path):
-    """CONFIG SET appendonly yes starts a log with all data; no stops it."""
-    with life(tmp_path, "--appendfsync", "always") as (_, client):
-        client("XADD s 1-1 f v")
-        assert client.info()["aof_enabled"] == "0"
-        assert client("CONFIG SET appendonly yes") == b"OK"
-        wait_for(lambda: client.info()["aof_enabled"] == "1", "the log to be in use")
-        client("XADD s 2-1 f v")
-        client("CONFIG SET appendonly no")
-        client("XADD s 3-1 f v")
-        client("CONFIG SET appendonly yes")
-        wait_for(lambda: client.info()["aof_enabled"] == "1", "the log to be in use")
-        client("XADD s 4-1 f v")
-    with life(tmp_path, *ALWAYS) as (_, client):
-        assert client("XLEN s") == 4
 
 
 def test_reloading_does_not_disturb_blocked_clients(tmp_path):

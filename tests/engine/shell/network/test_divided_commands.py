@@ -126,49 +126,6 @@ def test_a_reader_never_sees_a_part(shell, lines, command, question):
     assert not shell.runner.core.divided.running
 
 
-def test_a_command_of_the_same_client_follows_in_order(shell):
-    """The next commands of the client that runs a divided command see all of its changes."""
-    client = Client(shell)
-    client.send(f"HSET h {PAIRS}", "HLEN h", f"DEL h {WORDS}", "HLEN h")
-    rest(shell)
-    assert client.replies() == [40, 40, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (("WATCH h",), b"OK"),
-        (("MULTI", "HLEN h", "GET other", "EXEC"), [40, None]),
-        (("MULTI", "XADD h * f v", "EXEC"), ["WRONGTYPE Operation against a key holding the wrong kind of value"]),
-        (("COPY h h2", "HLEN h2"), 40),
-        (("SELECT 1", "MOVE h 0", "SELECT 0", "HLEN h"), 40),
-        (("RENAME h h2", "HLEN h2"), 40),
-        (("MEMORY USAGE nothing", "MEMORY USAGE h SAMPLES 1"), None),
-    ],
-    ids=lambda value: str(value)[:16],
-)
-def test_a_command_that_names_a_held_key_waits(shell, lines, expected):
-    """Transactions, and commands on several keys or databases wait for the last step."""
-    writer, reader = Client(shell), Client(shell)
-    writer.send(f"HSET h {PAIRS}")
-    shell.turns.run()
-    reader.send(*lines)
-    got = reader.replies()
-    assert len(got) < len(lines)
-    assert all(reply in (b"OK", b"QUEUED", 0, None) for reply in got)
-    rest(shell)
-    assert writer.replies() == [40]
-    got += reader.replies()
-    assert len(got) == len(lines)
-    answer = [str(reply) if isinstance(reply, Exception) else reply for reply in got[-1:]]
-    if isinstance(got[-1], list):
-        answer = [[str(reply) if isinstance(reply, Exception) else reply for reply in got[-1]]]
-    if lines[-1].startswith("MEMORY"):
-        assert answer[0] > 1000
-    else:
-        assert answer == [expected]
-
-
 @pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CLIENT PAUSE 1 WRITE"])
 def test_a_command_on_all_keys_finishes_divided_commands(shell, command):
     """FLUSHALL, SWAPDB and CLIENT PAUSE run at once, after all steps of divided commands."""
@@ -291,17 +248,6 @@ def test_a_write_waits_for_a_divided_read(shell, monkeypatch, command):
     rest(shell)
     assert reader.replies() == expected
     assert (writer.replies(), third.replies()) == ([0], [b"changed"])
-
-
-def test_waiting_clients_continue_in_order(shell):
-    """Clients that wait for the same key run in the order in which they arrived, before the key is held again."""
-    writer, waiting = Client(shell), [Client(shell) for _ in range(5)]
-    writer.send(f"HSET u {PAIRS}", f"HSET u {PAIRS} more 1")
-    for number, client in enumerate(waiting):
-        client.send(f"HSET u new-{number} 1", "HLEN u")
-    rest(shell)
-    assert [client.replies() for client in waiting] == [[1, 41 + number] for number in range(5)]
-    assert writer.replies() == [40, 1]
 
 
 def test_waiting_clients_continue_after_all_divided_commands_are_finished_at_once(shell):

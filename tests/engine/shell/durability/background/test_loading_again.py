@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from tests.engine.shell.durability.background.by_hand import (
@@ -45,22 +43,6 @@ def test_a_reload_while_the_first_base_is_written(tmp_path):
     assert engine.run("DEBUG RELOAD NOSAVE") == b"OK"
     engine.run("XADD s 3-0 f v")
     engine.workers.run()
-    assert entries(restarted(engine)) == [b"1-0", b"3-0"]
-
-
-def test_data_reloaded_on_a_full_disk(tmp_path):
-    """After DEBUG RELOAD with other data on a full disk, writes are rejected until the log contains the data."""
-    engine = life_of(tmp_path)
-    engine.run("XADD s 1-0 f v")
-    engine.run("SAVE")
-    engine.run("XADD s 2-0 f v")
-    engine.files.fail("write", errno.ENOSPC)
-    assert engine.run("DEBUG RELOAD NOSAVE") == b"OK"
-    assert engine.run("XADD s 3-0 f v").startswith("MISCONF")
-    engine.files.heal()
-    engine.tick(5)
-    engine.workers.run()
-    assert engine.run("XADD s 3-0 f v") == b"3-0"
     assert entries(restarted(engine)) == [b"1-0", b"3-0"]
 
 

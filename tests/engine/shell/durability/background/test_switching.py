@@ -40,42 +40,6 @@ def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
 
 
-@pytest.mark.parametrize(
-    ("call", "where"),
-    [
-        ("create", "rewriteaof"),
-        ("write", "rewriteaof"),
-        ("sync", "rewriteaof"),
-        ("write", "manifest"),
-        ("create", "incr"),
-        ("write", "incr"),
-        ("sync", "incr"),
-        ("rename", "base"),
-        ("rename", "manifest"),
-        ("sync_directory", "appendonlydir"),
-    ],
-)
-def test_a_first_base_that_fails_is_retried(tmp_path, call, where):
-    """After CONFIG SET appendonly yes returns OK, the log has all data as soon as the disk accepts it."""
-    engine = without_log(tmp_path)
-    engine.run("XADD s 1-0 f v")
-    assert engine.run("CONFIG SET appendonly yes") == b"OK"
-    engine.run("XADD s 2-0 f v")
-    engine.files.fail(call, errno.ENOSPC, where)
-    engine.workers.run()
-    assert engine.info()["aof_last_bgrewrite_status"] == "err"
-    assert engine.run("XADD s 3-0 f v") == b"3-0"
-    engine.tick(2)
-    engine.workers.run()
-    engine.files.heal()
-    engine.tick(5)
-    engine.run("XADD s 4-0 f v")
-    engine.workers.run()
-    assert engine.info()["aof_enabled"] == 1
-    engine.run("XADD s 5-0 f v")
-    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
-
-
 @pytest.mark.parametrize("tried", [False, True])
 def test_the_first_base_is_written_before_the_process_exits(tmp_path, tried):
     """SHUTDOWN before the log is in use writes the base first; if that fails the process continues."""

@@ -267,18 +267,6 @@ def test_keys_expire_after_a_restart(tmp_path):
     assert b"DEL" in (tmp_path / "appendonlydir" / INCREMENT).read_bytes()
 
 
-def test_debug_reload_and_loadaof_restore_the_data(tmp_path):
-    """DEBUG RELOAD and DEBUG LOADAOF restore the same data, from the snapshot and from the log."""
-    engine = filled(tmp_path, enable_debug_command="yes")
-    wanted = state(engine.core)
-    for line in ("DEBUG RELOAD", "DEBUG LOADAOF", "DEBUG RELOAD NOSAVE", "DEBUG RELOAD NOFLUSH"):
-        assert engine.run(line) == b"OK"
-        assert state(engine.core) == wanted
-    engine.run("XADD s 9-1 a 1")
-    engine.die()
-    assert Engine(tmp_path).run("XLEN s") == 3
-
-
 @pytest.mark.parametrize("proven", [True, False])
 def test_a_value_that_looks_like_a_position_is_ignored(tmp_path, proven):
     """A value at the end of the log that looks like a line with a replication position is not read as a position.
