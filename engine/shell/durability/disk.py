@@ -148,74 +148,6 @@ class Ownership:
             self._lock = None
 
 
-class Loader:
-    """Loader of one core from its log or its snapshot. Its methods raise LoadError or OSError on failure."""
-
-    def __init__(self, core: Core, appendonly: AppendOnly, snapshots: Snapshots, now_us: Callable[[], int]) -> None:
-        self._core = core
-        self._appendonly = appendonly
-        self._snapshots = snapshots
-        self._now_us = now_us
-
-    def load(self, *, from_log: bool) -> Position | None:
-        """Load the data at startup: from the log if it is enabled and present, otherwise from the snapshot.
-
-        Return the data's position in a replication history; None if the file does not contain it.
-        """
-        position: Position | None = None
-        core = self._core
-        core.changes.set_time(self._now_us())
-        core.changes.replaying = True
-        try:
-            has_log = from_log and self._appendonly.find()
-            if from_log and not has_log:
-                self._appendonly.refuse_old_file()
-            if has_log:
-                self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
-                position = self._appendonly.position
-                self._report("the append-only file")
-            elif path := self._snapshots.load():
-                position = self._snapshots.saved_position
-                self._report(path.name)
-        finally:
-            core.changes.replaying = False
-        core.changes.dirty = 0
-        return position
-
-    def _report(self, source: str) -> None:
-        keys = sum(len(db) for db in self._core.databases)
-        LOG.info("loaded %d keys from %s in %s", keys, source, self._snapshots.path.parent)
-
-    def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise
-        the loaded data is merged into it.
-        """
-        core = self._core
-        dirty = core.changes.dirty
-        core.changes.hold_recording(True)
-        core.changes.replaying = True
-        # Clients that wait for a key must not be served from half-loaded data.
-        rooms = [db.waiting for db in core.databases]
-        for db in core.databases:
-            db.waiting = WaitingRoom()
-        try:
-            if flush:
-                for db in core.databases:
-                    db.clear()
-            if from_log:
-                self._appendonly.load(self._now_us(), cut=False)
-            else:
-                self._snapshots.load(merge=not flush)
-        finally:
-            core.changes.replaying = False
-            core.changes.hold_recording(False)
-            core.changes.dirty = dirty
-            for db, room in zip(core.databases, rooms, strict=True):
-                db.waiting = room
-                for key in room:
-                    db.signal(key, replaced=True)
-
-
 class Life(Enum):
     """Permitted uses of the data."""
 
@@ -245,6 +177,7 @@ class DiskDurability(Durability):
         self.core = core
         self.workers = workers
         self._clock = clock
+        self._now = now
         files = files or Files()
         config = core.config
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
@@ -267,7 +200,6 @@ class DiskDurability(Durability):
         self.snapshots = Snapshots(
             core, files, rdb, segments, originals, workers, clock, lambda: now() // 1000, self._after_write
         )
-        self._loader = Loader(core, self.appendonly, self.snapshots, now)
         #: Clients that wait until more of the log is on disk (WAITAOF).
         self._waiting: dict[Session, None] = {}
         #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
@@ -296,7 +228,7 @@ class DiskDurability(Durability):
         began = self._clock()
         try:
             self.keeping.start(self.appendonly.directory)
-            self.loaded = self._loader.load(from_log=wanted)
+            self.loaded = self._load(from_log=wanted)
             if wanted:
                 self._open_log()
         except (LoadError, OSError) as error:
@@ -318,6 +250,35 @@ class DiskDurability(Durability):
         """Acquire the directory's lock before anything is to be kept there. Raises ConfigError if that fails."""
         if not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
+
+    def _load(self, *, from_log: bool) -> Position | None:
+        """Load the data at startup: from the log if it is enabled and present, otherwise from the snapshot.
+
+        Return the data's position in a replication history; None if the file does not contain it.
+        """
+        position: Position | None = None
+        core = self.core
+        core.changes.set_time(self._now())
+        core.changes.replaying = True
+        try:
+            has_log = from_log and self.appendonly.find()
+            if from_log and not has_log:
+                self.appendonly.refuse_old_file()
+            if has_log:
+                self.appendonly.load(self._now(), cut=core.config.flag("aof-load-truncated"))
+                position = self.appendonly.position
+                self._report("the append-only file")
+            elif path := self.snapshots.load():
+                position = self.snapshots.saved_position
+                self._report(path.name)
+        finally:
+            core.changes.replaying = False
+        core.changes.dirty = 0
+        return position
+
+    def _report(self, source: str) -> None:
+        keys = sum(len(db) for db in self.core.databases)
+        LOG.info("loaded %d keys from %s in %s", keys, source, self.snapshots.path.parent)
 
     def _open_log(self) -> None:
         if self.appendonly.must_be_replaced:
@@ -669,7 +630,7 @@ class DiskDurability(Durability):
             self.core.host.flush_effects()
         self._life = Life.LOADING
         try:
-            self._loader.load_again(from_log=from_log, flush=flush or from_log)
+            self._load_again(from_log=from_log, flush=flush or from_log)
             self._life = Life.RUNNING
         except Exception as error:  # noqa: BLE001 - any error leaves the data incomplete
             # The data in memory is now neither the old data nor that on disk.
@@ -683,6 +644,35 @@ class DiskDurability(Durability):
             self.on_other_data()
             if self._wants_log:
                 self._rewrite_log_after_loading()
+
+    def _load_again(self, *, from_log: bool, flush: bool) -> None:
+        """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise
+        the loaded data is merged into it.
+        """
+        core = self.core
+        dirty = core.changes.dirty
+        core.changes.hold_recording(True)
+        core.changes.replaying = True
+        # Clients that wait for a key must not be served from half-loaded data.
+        rooms = [db.waiting for db in core.databases]
+        for db in core.databases:
+            db.waiting = WaitingRoom()
+        try:
+            if flush:
+                for db in core.databases:
+                    db.clear()
+            if from_log:
+                self.appendonly.load(self._now(), cut=False)
+            else:
+                self.snapshots.load(merge=not flush)
+        finally:
+            core.changes.replaying = False
+            core.changes.hold_recording(False)
+            core.changes.dirty = dirty
+            for db, room in zip(core.databases, rooms, strict=True):
+                db.waiting = room
+                for key in room:
+                    db.signal(key, replaced=True)
 
     def start_replacement(self) -> None:
         """Suspend the log. Its files are kept as the only copy of the old data until the new data is complete."""
