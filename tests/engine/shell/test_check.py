@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.unsupported_types import UnsupportedTypes
+from engine.settings.config import Config
 from engine.shell.durability import check
 from engine.shell.durability.rdb_file import RdbFiles
 from tests import servers
@@ -270,7 +272,7 @@ def test_rdb_files_of_redis():
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
             with pytest.raises(DamagedError) as caught:
-                RdbFiles(check._core()).load(memoryview(wrong), UnsupportedTypes(), expire=True)
+                RdbFiles(Core(Config(), lambda n: 0)).load(memoryview(wrong), UnsupportedTypes(), expire=True)
             assert 0 <= caught.value.offset <= len(data)
 
 

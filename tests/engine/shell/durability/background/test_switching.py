@@ -9,7 +9,6 @@ import pytest
 from engine.core.keyspace import image
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED
-from engine.shell.durability import log as writer
 from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,
@@ -137,16 +136,15 @@ def test_a_late_fsync_applies_to_the_old_file(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
-def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path, monkeypatch):
+def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path):
     """If much of the log is unsynced, a thread syncs it before a rewrite starts, so that the sync in the loop is short.
 
     If this sync does not end, the rewrite starts anyway.
     """
-    monkeypatch.setattr(writer, "_SHORT_SYNC", 10)
     engine = life_of(tmp_path, appendfsync="no")
     log = engine.durability.log
     for number in range(1, 50):
-        engine.run(f"XADD s {number}-0 f v")
+        engine.run(f"XADD s {number}-0 f", bytes(30_000))
     assert engine.run("BGREWRITEAOF") == b"Background append only file rewriting started"
     engine.tick()
     assert log.synced < log.written
@@ -157,7 +155,7 @@ def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path, monkeypatc
     assert engine.info()["aof_rewrite_in_progress"] == 1
     engine.workers.run()
     assert engine.info()["aof_last_bgrewrite_status"] == "ok"
-    engine.run("XADD s 50-0 f v")
+    engine.run("XADD s 50-0 f", bytes(2 << 20))
     engine.run("BGREWRITEAOF")
     for _ in range(50):
         assert engine.info()["aof_rewrite_scheduled"] == 1
