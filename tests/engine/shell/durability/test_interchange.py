@@ -261,30 +261,3 @@ def fill(ask: Any) -> None:
     ask("XGROUP", "CREATECONSUMER", "s", "g", "idle")
     ask("XACK", "s", "g", "1-5", "3-10")
     ask("XDEL", "s", "2-8")
-
-
-@pytest.mark.parametrize("server_writes", [True, False], ids=["from redis", "to redis"])
-def test_dump_rdb_is_exchanged(tmp_path, server_writes):
-    """The engine loads all keys from a real server's dump.rdb, and a real server loads all keys from the engine's.
-
-    redis-check-rdb accepts the engine's file.
-    """
-    now_us = int(time.time()) * 10**6
-    if server_writes:
-        with servers.redis("--dir", str(tmp_path)) as running, Connection(running) as client:
-            fill(client.run)
-            client.run("SAVE")
-            wanted = facts(client.run)
-        engine = Engine(tmp_path, now_us=now_us, appendonly="no")
-        assert facts(asker(engine)) == wanted
-        return
-    engine = Engine(tmp_path, now_us=now_us, appendonly="no")
-    fill(asker(engine))
-    engine.run("SAVE")
-    wanted = facts(asker(engine))
-    engine.die()
-    command = [tools.needed("redis-check-rdb"), str(tmp_path / "dump.rdb")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert "RDB looks OK" in done.stdout, done.stdout
-    with servers.redis("--dir", str(tmp_path)) as running, Connection(running) as client:
-        assert facts(client.run) == wanted

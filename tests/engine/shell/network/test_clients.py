@@ -172,71 +172,6 @@ def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pyte
 # -- many clients -----------------------------------------------------------------------------------------------------
 
 
-def test_one_entry_serves_all_waiting_clients(client: Connection, engine: Running) -> None:
-    """Three clients block on a key, and one XADD serves all of them."""
-    waiting = [Connection(engine) for _ in range(3)]
-    try:
-        for number, connection in enumerate(waiting):
-            connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-            wait_until_blocked(client, number + 1)
-        assert client.run("XADD", "s", "1-1", "f", "v") == b"1-1"
-        for connection in waiting:
-            assert connection.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
-    finally:
-        for connection in waiting:
-            connection.socket.close()
-
-
-def test_commands_after_a_blocking_one_wait(client: Connection, engine: Running) -> None:
-    """Commands that a client sends while it is blocked run after it is served, in order."""
-    with Connection(engine) as connection:
-        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        connection.send("INCR", "n")
-        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        wait_until_blocked(client, 1)
-        connection.send("INCR", "n")
-        assert client.run("EXISTS", "n") == 0
-        client.run("XADD", "s", "1-1", "f", "v")
-        assert connection.receive() is not None
-        assert connection.receive() == 1
-        wait_until_blocked(client, 1)
-        assert client.run("GET", "n") == b"1"
-        client.run("XADD", "s", "2-1", "f", "v")
-        assert connection.receive() is not None
-        assert connection.receive() == 2
-
-
-def test_a_blocked_client_times_out(client: Connection) -> None:
-    """BLOCK times out with nil, and then the pipelined commands run."""
-    client.send("XREAD", "BLOCK", "20", "STREAMS", "nothing", "$")
-    client.send("PING")
-    assert client.receive() is None
-    assert client.receive() == b"PONG"
-
-
-def test_a_blocked_client_that_disconnects_is_removed(client: Connection, engine: Running) -> None:
-    """A blocked client that disconnects no longer counts as blocked, even if it has sent commands after the blocking
-    one.
-    """
-    with Connection(engine) as connection:
-        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        connection.send("PING")
-        wait_until_blocked(client, 1)
-    wait_until_blocked(client, 0)
-
-
-def test_a_blocked_consumer_notices_an_expired_key(client: Connection, engine: Running) -> None:
-    """A stream that expires ends the wait of its group's consumer, although no command reads the key."""
-    client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    with Connection(engine) as connection:
-        connection.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
-        wait_until_blocked(client, 1)
-        client.run("PEXPIRE", "s", "20")
-        reply = connection.receive()
-        assert isinstance(reply, hiredis.ReplyError)
-        assert str(reply).startswith(("NOGROUP", "UNBLOCKED"))
-
-
 def test_a_long_pipeline_does_not_block_other_clients(client: Connection, engine: Running) -> None:
     """Another client is served while one client's commands take long."""
     count = 200_000
@@ -371,16 +306,6 @@ def test_a_request_above_its_limit_is_rejected() -> None:
             with pytest.raises(ConnectionError):
                 greedy.socket.sendall(words * 100)
         assert client.run("PING") == b"PONG"
-
-
-def test_idle_clients_are_disconnected() -> None:
-    """``timeout`` disconnects a silent client, but not one that waits for data."""
-    with servers.engine("--timeout", "1") as engine, Connection(engine) as waiting, Connection(engine) as idle:
-        waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        assert idle.rest() == b""
-        with Connection(engine) as producer:
-            producer.run("XADD", "s", "1-1", "f", "v")
-        assert waiting.receive() is not None
 
 
 def test_a_claiming_reader_is_woken_when_an_entry_is_idle_for_long_enough(client: Connection, engine: Running) -> None:

@@ -251,14 +251,6 @@ def test_storage_in_memory_ignores_unused_snapshots(tmp_path, caplog):
     again.die()
 
 
-def test_two_engines_cannot_share_a_directory(tmp_path):
-    """A second engine on the same directory does not start, even without a log."""
-    engine = filled(tmp_path, appendonly="no")
-    with pytest.raises(ConfigError, match="belongs to another engine"):
-        Engine(tmp_path, Disk(), **DISK, appendonly="no")
-    engine.die()
-
-
 def test_compression_cannot_be_switched_off(tmp_path):
     """Segments are stored compressed: stream-cold-compression no is rejected, at startup and later."""
     engine = filled(tmp_path)
