@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.protocol.replies import BLOCKED, NO_REPLY
 from engine.settings.config import Config
 from engine.text import messages

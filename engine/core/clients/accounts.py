@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.core.clients.acl import RuleError, User, merged
-from engine.core.clients.description import describe
 from engine.core.clients.session import Session
-from engine.core.clients.sessions import Sessions
+from engine.core.clients.sessions import Sessions, describe
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.table.registry import Command

@@ -31,8 +31,7 @@ from typing import Any
 import hiredis
 
 from engine.core.clients.session import Session
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.unsupported_types import (
     FIELD_EXPIRY,

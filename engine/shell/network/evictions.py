@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.core.clients.accounts import Accounts
-from engine.core.clients.description import memory_of
+from engine.core.clients.sessions import memory_of
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.network.connection import Connection

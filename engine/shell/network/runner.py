@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.core.clients.session import Buffers, Session
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
 from engine.shell.clock import now_ns, now_us

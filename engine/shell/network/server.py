@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.clients.session import Session
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.environment.host import Host, ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from engine.core.clients.session import Session
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.shell.clock import now_us
 from engine.shell.network.connection import Connection

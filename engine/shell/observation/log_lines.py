@@ -11,7 +11,7 @@ import platform
 import sys
 from datetime import UTC, datetime
 
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import FatalError
 from engine.settings.config import Config
 from engine.version import ENGINE_VERSION
 

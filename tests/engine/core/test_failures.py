@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.dispatch import Core
-from engine.core.environment.failures import SHOWING, FatalError, only_reads
+from engine.core.dispatch import SHOWING, Core, FatalError, only_reads
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, CommandError
 from engine.text import messages

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT
-from engine.core.clients.description import describe, session_type
+from engine.core.clients.sessions import describe, session_type
 from engine.core.commands.families import connection_command
 from engine.core.commands.server.transactions import discard_transaction
 from engine.core.protocol.args import Args, at_most, parse_int, parse_timeout

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
 from engine.shell.replication.history import History

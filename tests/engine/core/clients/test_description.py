@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.core.clients.description import describe
 from engine.core.clients.session import Buffers, Session
+from engine.core.clients.sessions import describe
 from engine.core.dispatch import Core
 from engine.settings.config import Config
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from engine.core.clients.session import Session
-from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
+from engine.core.dispatch import Core, FatalError
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.replica_role import ReplicaRole
