@@ -9,10 +9,10 @@ If a method raises an exception, usually `FatalError`, the core must not be used
 failed are dropped; all remaining effects are complete.
 
 `engine.core.admission` decides whether a command may run. Its handler gets a context
-(`engine.core.environment.context.Context`). There is one way to run a command, `Core._run`: for a client's command
-(`Core.execute`), for a blocked command whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and
-for the next step of a long command (`Core.go_on`). It handles effects and fatal errors. `Core._call`, which also runs
-the commands queued by MULTI, handles time, permissions, errors and statistics. The other way adds a run of XADDs.
+(`engine.core.environment.context.Context`). There is one way to run a command, `Core._call`, which handles errors, time
+and statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
+whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and for the next step of a long command
+(`Core.go_on`). Around it, `Core._run` handles effects and fatal errors. The other way adds a run of XADDs.
 
 When a key is signalled, the commands blocked on it run again, in the order in which their clients blocked. Each command
 either returns a reply, which goes to the outbox, or keeps its position in the queue.
@@ -267,7 +267,15 @@ class Core:
                 return self._refused(session, argv, CommandError(messages.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
-        reply = self._run(session, command, argv)
+        # Inlines Core._run.
+        first = len(changes.effects)
+        try:
+            reply = self._call(session, command, argv)
+        except FatalError:
+            del changes.effects[first:]
+            raise
+        if len(changes.effects) - first > 1:
+            changes.seal_effects(first)
         if changes.ready and not self.serve_later:
             # The command may have taken long. Advance the time, so that woken clients do not see keys that have expired
             # meanwhile.
@@ -336,19 +344,33 @@ class Core:
         retry: Waiter | None = None,
         steps: Steps | None = None,
     ) -> Reply:
-        """Run a command, a blocked command again, or the next step of a command. Its effects are one transaction; after
-        a fatal error they are dropped.
+        """Run a command, a blocked command again (``retry``), or the next step of a command (``steps``).
+
+        Its effects are one transaction; after a fatal error they are dropped.
         """
         effects = self.changes.effects
         first = len(effects)
         try:
-            reply = self._call(session, command, argv, retry) if steps is None else self._step(session, command, steps)
+            if steps is not None:
+                reply = self._step(session, command, steps)
+            else:
+                reply = self._forbidden(session, command, argv) or self._call(session, command, argv, retry)
         except FatalError:
             del effects[first:]
             raise
         if len(effects) - first > 1:
             self.changes.seal_effects(first)
         return reply
+
+    def _forbidden(self, session: Session, command: Command, argv: list[bytes]) -> CommandError | None:
+        """Return the reply to a queued or blocked command that the user may not call any more; None if it may run."""
+        if session.limited:
+            try:
+                self.accounts.check(session, command, argv)
+            except CommandError as error:
+                self.telemetry.count_error(error)
+                return error
+        return None
 
     def _step(self, session: Session, command: Command, steps: Steps) -> Reply:
         """Run the next step of a command, at the time of its first step; return the reply, or ``steps`` if the command
@@ -373,18 +395,8 @@ class Core:
         retry: Waiter | None = None,
         steps: Steps | None = None,
     ) -> Reply:
-        """Call a command's handler, or continue its ``steps``. Return an error reply as a value instead of raising it.
-
-        The checks of `execute` have passed. If the command was queued or blocked since then, the permissions are
-        checked again: they may have changed.
-        """
+        """Call a command's handler, or continue its ``steps``. Return an error as a reply instead of raising it."""
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
-        if session.limited and (retry is not None or session.in_exec):
-            try:
-                self.accounts.check(session, command, argv)
-            except CommandError as error:
-                telemetry.count_error(error)
-                return error
         ctx.session = session
         ctx.db = self.databases[session.db]
         ctx.now = changes.now
@@ -459,13 +471,15 @@ class Core:
         """
         command, words = queued
         if isinstance(words, list):
-            return [self._call(session, command, words)]
+            return [self._forbidden(session, command, words) or self._call(session, command, words)]
         seen = self.pubsub.keyspace_events or self.telemetry.wants_each
         quick = not (seen or (session.limited and not self.admission.may_add(session, words)))
         replies = self._add_run(session, words) if quick else None
         if replies is not None:
             return [Several(words.count, replies)]
-        return [self._call(session, command, argv) for argv in words.commands()]
+        return [
+            self._forbidden(session, command, argv) or self._call(session, command, argv) for argv in words.commands()
+        ]
 
     # -- blocked clients ----------------------------------------------------------------------------------------------
 

@@ -544,7 +544,10 @@ class Runner:
             connection.commands, connection.at = commands, at
         elif connection.commands:
             connection.commands, connection.at = [], 0
-        self.flush(connection, out)
+        if core.changes.effects:
+            self.flush_effects()
+        if out and not self.is_over:
+            connection.send(out)
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if pages is not None:
