@@ -71,11 +71,14 @@ INCR = b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"
 
 def _loading(directory: Path, commands: int, *words: str) -> subprocess.Popen[bytes]:
     """Start an engine on a log of this many commands, and return its process while it loads them."""
-    (directory / "appendonly.aof").write_bytes(INCR * commands)
+    folder = directory / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+    (folder / "appendonly.aof.1.incr.aof").write_bytes(INCR * commands)
     command = [sys.executable, "-m", "engine", "--port", "0", "--dir", str(directory), "--appendonly", "yes", *words]
     process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
     maps = Path(f"/proc/{process.pid}/maps")
-    wait_for(lambda: "appendonly.aof" in maps.read_text(), "the start of loading")
+    wait_for(lambda: "appendonly.aof.1.incr" in maps.read_text(), "the start of loading")
     return process
 
 
@@ -121,7 +124,7 @@ def test_a_signal_stops_a_loading_engine(tmp_path: Path, number: signal.Signals)
     log = (tmp_path / "engine.log").read_text()
     assert f"stopped by {number.name} before the data was loaded" in log
     assert "Traceback" not in log
-    assert (tmp_path / "appendonly.aof").stat().st_size == 1_000_000 * len(INCR)
+    assert (tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof").stat().st_size == 1_000_000 * len(INCR)
 
 
 def test_shutdown_stops_the_engine() -> None:
