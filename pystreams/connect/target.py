@@ -20,7 +20,7 @@ from streamclient.config.address import Address, Endpoint, parse
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import options_of
 from streamclient.connection import Connection
-from streamclient.refusals import Budget
+from streamclient.retry import Budget
 
 LOCAL = "redis://127.0.0.1:6379"
 _FIRST_MS = 2500  # time for which the first connection is tried

@@ -1,9 +1,7 @@
 """Dead letters: entries that a query with `consume=shared` could not process, in the stream of the option
 `deadLetterStream`.
 
-A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
-the fields of the original entry. A letter that is put back without `keep` is added once and removed once
-(`letter_transfer`).
+`streamclient.streams.dead_letters` defines the fields of a letter, and moves letters so that each is added once.
 """
 
 from __future__ import annotations
@@ -13,16 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pystreams.streams import entries, ids
-from pystreams.streams.letter_transfer import transfer
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from streamclient.connection import Command, Connection
+from streamclient.streams.dead_letters import FIELDS, Letters, move
+from streamclient.streams.dead_letters import Entry as Original
 from streamwire.stream_id import ZERO, StreamId
 
-_ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 #: Number of field names and values that a letter has before those of the original entry.
-HEAD = 2 * len(_ORIGIN)
+HEAD = 2 * len(FIELDS)
 _CHUNK = 500  # maximum number of letters in a page
 
 
@@ -31,7 +29,7 @@ class Letter:
     """A dead letter.
 
     `deliveries`: None if the letter has no valid number. `words`: alternating field names and values of the original
-    entry. `head`: the names and values before `words` in the letter.
+    entry.
     """
 
     id: bytes
@@ -40,12 +38,6 @@ class Letter:
     deliveries: int | None
     reason: bytes
     words: list[bytes]
-    head: list[bytes]
-
-    @property
-    def whole(self) -> list[bytes]:
-        """All field names and values, as in the dead-letter stream."""
-        return [*self.head, *self.words]
 
 
 @dataclass(frozen=True)
@@ -76,11 +68,11 @@ class Which:
 def parsed(entry: Entry) -> Letter | None:
     """Return an entry as a letter; None if it is not a dead letter."""
     entry_id, words = entry
-    if tuple(words[0:HEAD:2]) != _ORIGIN:
+    if tuple(words[0:HEAD:2]) != FIELDS:
         return None
     stream, original, deliveries, reason = words[1:HEAD:2]
     count = int(deliveries) if re.fullmatch(rb"[0-9]{1,18}", deliveries) else None
-    return Letter(entry_id, stream, original, count, reason, words[HEAD:], words[:HEAD])
+    return Letter(entry_id, stream, original, count, reason, words[HEAD:])
 
 
 def holders(connection: Connection, names: Iterable[bytes], *, forbidden: set[bytes] | None = None) -> Iterator[bytes]:
@@ -140,7 +132,9 @@ def put_back(
             ask_all(connection, [("XADD", target, "*", *letter.words) for letter in some])
             done += some
         else:
-            done += transfer(connection, stream, target, some, skip=HEAD)
+            originals = [Original(letter.id, letter.words) for letter in some]
+            added = move(connection, Letters(stream), target, originals)
+            done += [letter for letter in some if letter.id in added]
     return done
 
 

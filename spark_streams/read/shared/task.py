@@ -25,11 +25,11 @@ import pyarrow as pa
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import drivers
-from spark_streams.errors import ServerError, StreamError
+from spark_streams.errors import PystreamsError, ServerError, StreamError, fail
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.partition import QueryPartition, report_malformed
-from spark_streams.read.shared import dead_letters, protocol
+from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
@@ -37,7 +37,7 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
 from streamclient.pool import borrow
 from streamclient.refusals import RefusedForNowError, is_transient, refused
-from streamclient.streams import group_pages
+from streamclient.streams import dead_letters, group_pages
 from streamclient.streams.group_pages import Claim, Consumer, Read
 from streamclient.streams.groups import removed
 from streamclient.streams.page_size import PageSize
@@ -349,7 +349,7 @@ def _delivered(connection: Connection, task: SharedTask, page: Page, counts: Cou
     most = task.max_deliveries
     if most is not None and counts.max(initial=0) > most:  # the count is 0 for entries of other consumers
         dead = np.flatnonzero(counts > most)
-        dead_letters.move(connection, task, page, dead.tolist(), counts[dead].tolist())
+        _move_dead(connection, task, page, dead.tolist(), counts[dead].tolist())
         ours = counts <= most if ours is None else ours & (counts <= most)
     yield (
         page,
@@ -357,3 +357,34 @@ def _delivered(connection: Connection, task: SharedTask, page: Page, counts: Cou
         None if counts is None else pa.array(counts, pa.int32()),
         None if ours is None else pa.array(ours),
     )
+
+
+def _move_dead(
+    connection: Connection, task: SharedTask, page: Page, rows: Sequence[int], deliveries: Sequence[int]
+) -> None:
+    """Make these rows of a page letters, unless an earlier scan has done that. `deliveries`: a number for each row.
+
+    Raises GROUP_LOST, and the errors of `dead_letters.move`.
+    """
+    ids, stream = page.id_texts(), task.stream.encode()
+    origin = dead_letters.Pending(stream, task.group.encode(), task.consumer.encode(), task.max_deliveries or 0)
+    reason = b"delivered more than %d times" % origin.most
+    offsets, names, values = page.fields()
+    entries = []
+    for row, count in zip(rows, deliveries, strict=True):
+        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
+        keys, texts = (column.slice(first, last - first).to_pylist() for column in (names, values))
+        head = (stream, ids[row], b"%d" % count, reason)
+        entries.append(
+            dead_letters.Entry(
+                ids[row],
+                [word for pair in zip(keys, texts, strict=True) for word in pair],
+                [word for pair in zip(dead_letters.FIELDS, head, strict=True) for word in pair],
+            )
+        )
+    try:
+        dead_letters.move(connection, origin, (task.dead_letters or "").encode(), entries)
+    except PystreamsError as failure:
+        if "NOGROUP" in failure.parameters.get("reason", ""):
+            fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)
+        raise

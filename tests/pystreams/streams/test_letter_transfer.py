@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.streams import dead_letters, inventory, letter_transfer
+from pystreams.streams import dead_letters, inventory
 from pystreams.streams.dead_letters import Letter, Which
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
@@ -104,7 +104,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 def scripts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether letters are moved with a script, or on the engine with PS.EXEC."""
     if request.param == "no scripts":
-        monkeypatch.setattr(letter_transfer, "_SCRIPT_WORDS", 0)
+        monkeypatch.setattr(Capabilities, "may_run_scripts", lambda _: False)
         monkeypatch.setattr(Capabilities, "stops_at_errors", lambda _: False)
     return bool(request.param == "scripts")
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spark_streams.errors import PystreamsError
-from spark_streams.read.shared import dead_letters
 from streamclient.link import Link
+from streamclient.streams import dead_letters
 from tests.spark_streams.driver import Query, Site
 from tests.spark_streams.write.test_refusals import STATES, refusing, without
 
