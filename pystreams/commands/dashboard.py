@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_TOKEN = 16
 _PACKAGES = ("starlette", "uvicorn", "numpy", "prometheus_client", "authlib", "httpx")  # of the extra `dashboard`
-_READS = (
-    "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending "
-    "+memory|usage +client|list +slowlog|get +latency|latest +acl|log"
-)
+_READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending +memory|usage +acl|log"
 
 
 @verb(

@@ -43,6 +43,7 @@ QUESTIONS: dict[str, Question] = {
     "letters/page": letters.page,
     "queries": queries.queries,
     "audit": audit.page,
+    "server": server_status.server,
 }
 
 
@@ -95,7 +96,6 @@ def _api(endpoints: Endpoints) -> list[BaseRoute]:
         Route("/logout", endpoints.log_out, methods=["POST"]),
         Route("/news", endpoints.news),
         Route("/export", endpoints.export),
-        Route("/server", endpoints.question(server_status.Cached())),
         Route("/changes/{action}", endpoints.change, methods=["POST"]),
         *(Route(f"/{path}", endpoints.question(question)) for path, question in QUESTIONS.items()),
     ]

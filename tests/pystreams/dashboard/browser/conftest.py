@@ -43,7 +43,7 @@ SCREENS = (
     ("letters", "Streams with dead letters"),
     ("letters/failed", "By reason"),
     ("queries", "Checkpoints next to groups"),
-    ("server", "Slow commands"),
+    ("server", "Refused by the ACL"),
     ("servers", "All servers"),
     ("audit", "Audit log"),
     ("stream/nowhere", "There is no stream 'nowhere'"),

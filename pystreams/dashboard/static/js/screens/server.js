@@ -1,4 +1,4 @@
-// The server: memory, persistence, replication, traffic, commands, slow commands, latency, clients.
+// The server: memory, persistence, replication, traffic, and refusals of its ACL.
 
 import { get } from "../api.js";
 import { Chart } from "../charts.js";
@@ -28,30 +28,6 @@ function section(lines) {
   return rows.length ? facts(rows) : h("p", { class: "muted" }, "Not reported by the server.");
 }
 
-const refused = (subject) => h("div", { class: "empty" }, nothing("Not permitted.", `The server refuses ${subject} to this user. ACL SETUSER grants it.`));
-
-const CLIENTS = [
-  { id: "addr", title: "Address", head: true, class: "nowrap mono", value: (row) => row.addr },
-  { id: "name", title: "Name", class: "name", value: (row) => row.name },
-  { id: "user", title: "User", value: (row) => row.user },
-  { id: "cmd", title: "Last command", class: "nowrap optional", value: (row) => row.cmd },
-  { id: "idle", title: "Idle", right: true, value: (row) => duration(Number(row.idle) * 1000) },
-  { id: "age", title: "Age", right: true, class: "optional", value: (row) => duration(Number(row.age) * 1000) },
-  { id: "memory", title: "Memory", right: true, value: (row) => bytes(Number(row["tot-mem"] || row.omem || 0)) },
-];
-const COMMANDS = [
-  { id: "command", title: "Command", head: true, value: (row) => row.command },
-  { id: "calls", title: "Calls", right: true, value: (row) => count(row.calls) },
-  { id: "each", title: "Each", right: true, value: (row) => `${row.per_call.toFixed(1)} µs` },
-  { id: "total", title: "Total", right: true, value: (row) => duration(row.microseconds / 1000) },
-  { id: "failed", title: "Failed", right: true, value: (row) => count(row.failed) },
-];
-const SLOW = [
-  { id: "at", title: "When", head: true, class: "nowrap", value: (row) => moment(row.at) },
-  { id: "took", title: "Took", right: true, value: (row) => `${(row.microseconds / 1000).toFixed(1)} ms` },
-  { id: "command", title: "Command", class: "wrap mono", value: (row) => row.command },
-  { id: "client", title: "Client", class: "nowrap optional", value: (row) => row.client },
-];
 const REFUSALS = [
   { id: "user", title: "User", head: true, class: "name", value: (row) => row.user },
   { id: "reason", title: "May not", value: (row) => row.reason, cell: (row) => MAY_NOT[row.reason] ?? row.reason },
@@ -61,28 +37,14 @@ const REFUSALS = [
   { id: "client", title: "Client", class: "nowrap optional mono", value: (row) => row.client },
 ];
 const MAY_NOT = { command: "call the command", key: "use the key", channel: "use the channel", auth: "log in" };
-const EVENTS = [
-  { id: "event", title: "Event", head: true, value: (row) => row.event },
-  { id: "at", title: "Last", class: "nowrap", value: (row) => moment(row.at) },
-  { id: "last", title: "Took", right: true, value: (row) => `${count(row.last)} ms` },
-  { id: "max", title: "Longest", right: true, value: (row) => `${count(row.max)} ms` },
-];
-
 export async function server() {
   const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
   const commands = new Chart("Commands per second, without this dashboard", [{ name: "commands", label: "commands", show: short }]);
   const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
   const parts = Object.fromEntries(["memory", "persistence", "replication", "traffic"].map((name) => [name, h("div", { class: "body" })]));
-  const tables = {
-    commands: [COMMANDS, (row) => row.command, "No commands yet.", "INFO commandstats", h("div")],
-    slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No slow commands.", "SLOWLOG GET", h("div")],
-    refusals: [REFUSALS, (row) => row.id, "Nothing was refused.", "ACL LOG", h("div")],
-    latency: [EVENTS, (row) => row.event, "No latency events. The setting latency-monitor-threshold enables them.", "LATENCY LATEST", h("div")],
-    clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
-  };
-  const made = {};
-  for (const [name, [columns, key, empty]] of Object.entries(tables)) made[name] = new Table({ label: name, columns, key, empty: () => nothing(empty) });
-  const clientsTitle = h("h2", {}, "Clients");
+  let permitted = true;
+  const table = new Table({ label: "Refusals", columns: REFUSALS, key: (row) => row.id, empty: () => (permitted ? nothing("Nothing was refused.")
+    : nothing("Not permitted.", "The server refuses ACL LOG to this user. ACL SETUSER grants it.")) });
   const nodes = h("span");
   let node = "";
 
@@ -99,18 +61,13 @@ export async function server() {
     commands.update(seen.curves);
     memory.update(seen.curves);
     for (const [name, part] of Object.entries(parts)) replace(part, section(found.sections[name]), name === "replication" && found.replicas.length ? h("ul", {}, found.replicas.map((line) => h("li", { class: "mono" }, line))) : null);
-    for (const [name, [, , , words, container]] of Object.entries(tables)) {
-      const rows = name === "clients" ? found.clients?.rows ?? null : found[name];
-      if (rows === null) { replace(container, refused(words)); continue; }
-      made[name].update(rows);
-      if (container.firstChild !== made[name].element) replace(container, made[name].element);
-    }
-    if (found.clients) replace(clientsTitle, `Clients (${count(found.clients.total)})`);
+    permitted = found.refusals !== null;
+    table.update(found.refusals ?? []);
   }
 
   await refresh();
   const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
     h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
-    panel("Slow commands", tables.slow[4]), panel("Refused by the ACL", tables.refusals[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
+    panel("Refused by the ACL", table.element));
   return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
 }
