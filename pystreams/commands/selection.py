@@ -11,8 +11,8 @@ from pystreams.errors import fail
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
-from pystreams.values import globs, names
-from pystreams.values.globs import is_glob
+from pystreams.values import names
+from pystreams.values.names import is_glob
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> lis
     NO_SUCH_GROUP if no selected stream has a group of one of the names.
     """
     exact = {name for name in groups if not is_glob(names.to_shell(name))}
-    patterns = [globs.pattern(name) for name in groups if name not in exact]
+    patterns = [names.glob_pattern(name) for name in groups if name not in exact]
 
     forbidden: set[bytes] | None = set() if is_glob(stream) else None
 

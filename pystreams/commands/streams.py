@@ -16,7 +16,7 @@ from pystreams.streams import inventory
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, times
-from pystreams.values.globs import is_glob
+from pystreams.values.names import is_glob
 from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"

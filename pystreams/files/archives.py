@@ -19,9 +19,8 @@ from typing import Any, BinaryIO, Protocol
 
 from pystreams.errors import fail
 from pystreams.values import fields
-from pystreams.values.fields import Entry
+from pystreams.values.fields import ID, IDS, OTHER, Entry, Table, columns_of, csv_cells, id_cells, is_text
 from pystreams.values.names import from_shell
-from pystreams.values.row_columns import ID, IDS, OTHER, Table, columns_of, csv_cells, id_cells, is_text
 
 _PART_ENTRIES, _PART_BYTES = 100_000, 64 << 20  # maximum entries and bytes of one file in a directory
 _GROUP_ENTRIES, _GROUP_BYTES = 10_000, 8 << 20  # maximum entries and bytes of a row group in a single file

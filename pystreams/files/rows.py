@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from pystreams.errors import fail
 from pystreams.values import names
-from pystreams.values.row_columns import ID, IDS, OTHER
+from pystreams.values.fields import ID, IDS, OTHER
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
 _PARQUET_ROWS = 1000  # rows converted to Python objects at a time

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pystreams.output.console import Form, Output
 from pystreams.values import fields as values
 from pystreams.values import names
-from pystreams.values.decoding import Decoding
-from pystreams.values.row_columns import IDS, OTHER, Table, columns_of, csv_cells, id_cells
+from pystreams.values.fields import IDS, OTHER, Decoding, Table, columns_of, csv_cells, id_cells
 
 
 class Lines:

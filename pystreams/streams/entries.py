@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
-from pystreams.values.positions import Position
+from pystreams.values.times import Position
 from streamclient.connection import Connection
 from streamclient.streams.page_size import PageSize
 from streamwire.stream_id import LAST, ZERO, StreamId

@@ -1,13 +1,15 @@
-r"""Names and field values: bytes on the server, text on a terminal, and lossless in JSON.
+r"""Names and field values: bytes on the server, text on a terminal, and lossless in JSON; and globs of names.
 
 A name of a stream, group, consumer or field may contain any bytes. On the command line the bytes arrive as the shell
-passes them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it.
+passes them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it. Globs
+of Redis (`*`, `?`, `[a-c]`, `[^a]`, and `\` before a literal character) are matched by this process.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 
@@ -63,3 +65,29 @@ def from_json(value: Any) -> bytes:
     if isinstance(value, bool):
         return b"true" if value else b"false"
     raise ValueError('a field\'s value is a string, a number, true, false or {"base64": ...}')
+
+
+_PART = re.compile(rb"\\(.)|\[(\^?)((?:\\.|[^\]])*)\]|(\*)|(\?)|(.)", re.DOTALL)
+
+
+def is_glob(word: str) -> bool:
+    """Return whether the argument `word` contains characters of a glob, including escaped characters."""
+    return any(each in word for each in "*?[\\")
+
+
+def glob_pattern(glob: bytes) -> re.Pattern[bytes]:
+    """Return the regular expression whose `fullmatch` accepts the names that the glob matches."""
+    return re.compile(b"".join(map(_as_regex, _PART.finditer(glob))), re.DOTALL)
+
+
+def _as_regex(part: re.Match[bytes]) -> bytes:
+    escaped, negated, members, many, single, plain = part.groups()
+    if many or single:
+        return b".*" if many else b"."
+    if members is None:
+        return re.escape(escaped or plain)
+    # Escape all members of a set except `-`, which denotes a range.
+    inner = b"".join(
+        re.escape(each[-1:]) if each != b"-" else each for each in re.findall(rb"\\.|.", members, re.DOTALL)
+    )
+    return b"[" + negated + inner + b"]" if inner else b"." if negated else rb"(?!)"

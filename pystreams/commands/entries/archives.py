@@ -22,8 +22,8 @@ from pystreams.streams.groups import pending
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import pages
-from pystreams.values import names, numbers, positions
-from pystreams.values.row_columns import columns_of
+from pystreams.values import names, numbers, times
+from pystreams.values.fields import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
@@ -67,7 +67,7 @@ def export(
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
         fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
-    begin, end = positions.parse(start, "--from"), positions.parse(before, "--before")
+    begin, end = times.position(start, "--from"), times.position(before, "--before")
     source = inventory.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]

@@ -13,10 +13,9 @@ from pystreams.output.entries import Lines
 from pystreams.streams import entries, inventory, tails
 from pystreams.streams.groups import group_reader, seeks
 from pystreams.streams.tails import Found
-from pystreams.values import conditions, names, numbers, positions
-from pystreams.values.decoding import Decoding
-from pystreams.values.fields import Entry, as_text
-from pystreams.values.globs import is_glob
+from pystreams.values import conditions, names, numbers, times
+from pystreams.values.fields import Decoding, Entry, as_text
+from pystreams.values.names import is_glob
 from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 from streamclient.formats.decoder import Decoder
@@ -100,7 +99,7 @@ def tail(
     if start is None and limit is not None and not follow:
         last, limit = limit, None
     searches = start is None and condition is not None
-    position = positions.parse("end" if searches else start or f"-{last}", "--from")
+    position = times.position("end" if searches else start or f"-{last}", "--from")
     wanted = None if condition is None else conditions.parse(condition)
     decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
     decoding = None if decoder is None else Decoding(decoder, _fields(decoded))
@@ -174,7 +173,7 @@ def _matching(run: Run, streams: tuple[str, ...]) -> Iterator[bytes]:
         yield from inventory.scan(run.connection, name) if is_glob(word) else [name]
 
 
-def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
+def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
     """Return the range (after, upto] of the existing entries to show."""
     if follow:
         found = next(inventory.read_streams(run.connection, [name], memory=False), None)

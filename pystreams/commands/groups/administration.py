@@ -31,7 +31,7 @@ from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Status, judge
 from pystreams.streams.groups.sampling import Samples
 from pystreams.values import names, numbers, times
-from pystreams.values.globs import is_glob
+from pystreams.values.names import is_glob
 from streamclient.streams.lag import Budget
 
 _READS = "+scan +xinfo +xpending +xrange +time"

@@ -26,8 +26,8 @@ from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.seeks import Move
-from pystreams.values import names, numbers, positions
-from pystreams.values.globs import is_glob
+from pystreams.values import names, numbers, times
+from pystreams.values.names import is_glob
 from streamclient.errors import PystreamsError
 from streamwire.stream_id import ZERO
 
@@ -154,7 +154,7 @@ def _moves(run: Run, chosen: list[Group], to: str | None, to_group: bytes | None
             for stream in dict.fromkeys(each.stream.name for each in chosen)
         }
         return [seeks.to_id(each, others[each.stream.name], beyond=beyond) for each in chosen if each.name != to_group]
-    position = positions.parse(str(to), "--to", signs="+10, -10")
+    position = times.position(str(to), "--to", signs="+10, -10")
     with run.out.progress("positions", len(chosen)) as advance:
         moves = []
         for each in chosen:
@@ -263,7 +263,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
 
     A position beyond the stream's end is replaced by the end, unless --force-future is given.
     """
-    position = positions.parse(at, "--at")
+    position = times.position(at, "--at")
     after = None
     there = next(inventory.read_streams(run.connection, [stream], memory=False), None) if make_stream else None
     if not (make_stream and position.kind in ("start", "end", "id")):

@@ -24,7 +24,7 @@ from pystreams.streams.dead_letters import Letter
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending, seeks
 from pystreams.streams.groups.pending import Pending
-from pystreams.values import names, numbers, positions, times
+from pystreams.values import names, numbers, times
 from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -70,7 +70,7 @@ class Change:
 def _move(connection: Connection, asked: Asked) -> seeks.Move:
     now = paged_calls.now_ms(connection)
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), now)
-    return seeks.to_position(connection, group, positions.parse(asked.text("to"), "to", signs="+10, -10"), now)
+    return seeks.to_position(connection, group, times.position(asked.text("to"), "to", signs="+10, -10"), now)
 
 
 def _plan_seek(connection: Connection, asked: Asked) -> Plan:
@@ -102,7 +102,7 @@ def _seek(connection: Connection, asked: Asked) -> Done:
 
 
 def _at(connection: Connection, asked: Asked) -> StreamId | None:
-    position = positions.parse(asked.text("at", "end"), "at")
+    position = times.position(asked.text("at", "end"), "at")
     found = inventory.need(connection, asked.key("stream"))
     if position.kind == "end":
         return None

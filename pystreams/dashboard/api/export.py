@@ -27,8 +27,8 @@ from pystreams.dashboard.api.requests import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls
-from pystreams.values import names, positions
-from pystreams.values.row_columns import columns_of
+from pystreams.values import names, times
+from pystreams.values.fields import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
@@ -110,7 +110,7 @@ class Export:
         self._form = asked.choice("format", _TYPES, "parquet")
         self._texts = asked.text("from").strip() or "start", asked.text("before").strip() or "end"
         self._begin, self._end = (
-            positions.parse(text, name) for text, name in zip(self._texts, ("from", "before"), strict=True)
+            times.position(text, name) for text, name in zip(self._texts, ("from", "before"), strict=True)
         )
         self._name = file_name(self._stream, self._form)
         self._file: BinaryIO | None = None

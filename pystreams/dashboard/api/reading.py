@@ -15,8 +15,7 @@ from pystreams.dashboard.security.masks import Masks
 from pystreams.errors import fail
 from pystreams.streams import dead_letters
 from pystreams.values import names
-from pystreams.values.decoding import Decoding, Members
-from pystreams.values.fields import Entry
+from pystreams.values.fields import Decoding, Entry, Members
 from streamclient.errors import PystreamsError
 from streamclient.formats.decoder import Decoded, Decoder
 from streamclient.formats.schemas import Format, UndecodableError

@@ -16,7 +16,7 @@ from pystreams.measures import StreamRow
 from pystreams.streams import entries, inventory, paged_calls, tails
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.values import fields, names, positions, times
+from pystreams.values import fields, names, times
 from pystreams.values.conditions import Condition, parse
 from pystreams.values.fields import Entry
 from streamclient.connection import Connection
@@ -111,7 +111,7 @@ def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> Stre
 
     If no entry can be before the position, as for `start`, the ID is the smaller of `least` and 0-1.
     """
-    position = positions.parse(text, "at")
+    position = times.position(text, "at")
     if position.kind == "end":
         return LAST
     if position.kind == "id" and position.id is not None:

@@ -16,7 +16,7 @@ from pystreams.streams import entries, inventory
 from pystreams.streams.groups import agreed
 from pystreams.streams.groups.group_states import Consumer, Group
 from pystreams.streams.paged_calls import failure
-from pystreams.values.positions import Position
+from pystreams.values.times import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, ResponseError
 from streamwire.stream_id import ZERO, StreamId

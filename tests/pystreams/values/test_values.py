@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pystreams.values import names, numbers, positions, times
-from pystreams.values.positions import Position
+from pystreams.values import names, numbers, times
+from pystreams.values.times import Position
 from spark_streams.errors import PystreamsError
 from streamwire.stream_id import StreamId
 
@@ -77,7 +77,7 @@ def test_ids_beyond_the_calendar_have_no_time() -> None:
 )
 def test_positions(text: str, position: Position) -> None:
     """A position is a word, an ID, a time, a duration, or a signed number."""
-    assert positions.parse(text, "--to", signs="+10, -10") == position
+    assert times.position(text, "--to", signs="+10, -10") == position
 
 
 def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("text", ["", "yesterday", "5-x", "2024-13-01", "+3"])
 def test_an_invalid_position_is_rejected_with_the_valid_forms(text: str) -> None:
     with pytest.raises(PystreamsError, match=r"\[INVALID_VALUE\] --from is .*start, end, an ID"):
-        positions.parse(text, "--from")
+        times.position(text, "--from")
 
 
 def test_numbers_for_people() -> None:
@@ -121,4 +121,4 @@ def test_a_duration_has_a_maximum(text: str) -> None:
 
 def test_a_number_of_entries_has_a_maximum() -> None:
     with pytest.raises(PystreamsError, match="INVALID_VALUE"):
-        positions.parse("-" + "9" * 5000, "--from")
+        times.position("-" + "9" * 5000, "--from")

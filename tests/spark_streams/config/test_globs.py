@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.values import globs as server_globs
+from pystreams.values import names as server_globs
 from spark_streams.config import options, read
 from spark_streams.errors import OptionsError
 
