@@ -15,8 +15,7 @@ from typing import Any
 import click
 
 from pystreams.jobs.job import Duration, combined, job, query_flags, reading_flags
-from pystreams.jobs.run import Run
-from pystreams.jobs.targets import Target, to_flag, work_of
+from pystreams.jobs.run import Run, Target, to_flag, work_of
 
 
 @job(

@@ -19,8 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import error
 from pystreams.jobs.job import combined, job, query_flags, reading_flags
-from pystreams.jobs.run import Run
-from pystreams.jobs.targets import write_files
+from pystreams.jobs.run import Run, write_files
 
 _DAY_MS = 86_400_000
 

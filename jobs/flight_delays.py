@@ -16,7 +16,7 @@ Two queries read the stream, rather than one query with two outputs, so each has
 The statistics are exact even if a batch is repeated: Spark's state counts each entry once, and hashes are overwritten
 with absolute figures. Each alert is written once.
 
-This module contains the pipeline. `pystreams.jobs.flights` has the data, the check by pandas and the table.
+This module contains the pipeline. `pystreams.jobs.flight_check` has the data, the check by pandas and the table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pystreams.errors import Status, fail
-from pystreams.jobs.flights import check, data, report
+from pystreams.jobs import flight_check
 from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
 from pystreams.streams.groups import group_states as of_groups
@@ -101,7 +101,7 @@ def delay_statistics(departures: DataFrame) -> DataFrame:
 
 def late_departures(departures: DataFrame) -> DataFrame:
     """Keep the departures that left more than three hours late, with the fields of an alert."""
-    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*check.ALERT_FIELDS)
+    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*flight_check.ALERT_FIELDS)
 
 
 # Reading and writing.
@@ -164,8 +164,8 @@ def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQ
 class Outcome:
     """Outcome of a run: contents of the server after the run, and its duration."""
 
-    statistics: dict[check.Group, check.Figures]
-    alerts: list[check.Alert]
+    statistics: dict[flight_check.Group, flight_check.Figures]
+    alerts: list[flight_check.Alert]
     lengths: dict[str, int]  # entries in each stream
     read: dict[str, int]  # entries that each group's query read in this run
     groups: dict[str, tuple[int, int | None]]  # pending count and lag of each group
@@ -182,7 +182,7 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
     job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
     before = lengths(job)
     start = time.perf_counter()
-    weather = data.weather_readings().slice(before[WEATHER])
+    weather = flight_check.weather_readings().slice(before[WEATHER])
     if weather.num_rows:
         write_batch(job, WEATHER, weather)
     job.say(f"{WEATHER}: {lengths(job)[WEATHER]:,} readings")
@@ -196,7 +196,7 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
             # Start one query after the other: sources that start simultaneously can corrupt a table inside Spark that
             # all sources share. Then every task of the data source fails as "not serializable".
             queries[-1].processAllAvailable()
-        replay(job, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
+        replay(job, flight_check.departures().slice(0, limit).slice(before[FLIGHTS]), start)
         for query in queries:
             query.processAllAvailable()
         seconds = time.perf_counter() - start
@@ -253,9 +253,9 @@ def wait_for_acknowledgement(job: Run) -> None:
         time.sleep(0.02)
 
 
-def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
+def stored_statistics(job: Run) -> dict[flight_check.Group, flight_check.Figures]:
     """Return the statistics that the hashes contain."""
-    pairs = [(airport, band) for airport in AIRPORTS for band in report.BANDS]
+    pairs = [(airport, band) for airport in AIRPORTS for band in flight_check.BANDS]
     with job.connection() as connection:
         commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
         found = zip(pairs, map(reply_maps.pairs, connection.commands(commands)), strict=True)
@@ -264,9 +264,9 @@ def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
     }
 
 
-def stored_alerts(job: Run) -> list[check.Alert]:
+def stored_alerts(job: Run) -> list[flight_check.Alert]:
     """Return the alerts, each as a tuple of its fields."""
-    rows = read_batch(job, ALERTS, ALERT_SCHEMA).select(*check.ALERT_FIELDS).collect()
+    rows = read_batch(job, ALERTS, ALERT_SCHEMA).select(*flight_check.ALERT_FIELDS).collect()
     return [tuple(row) for row in rows]
 
 
@@ -277,11 +277,13 @@ def entries_read(query: StreamingQuery) -> int:
 
 def problems(outcome: Outcome, limit: int | None) -> list[str]:
     """Return a message for each error in the outcome of a run."""
-    expected = check.joined(limit)
-    expected_alerts = check.alerts(expected)
-    wanted = {FLIGHTS: len(expected), WEATHER: check.weather_rows(), ALERTS: expected_alerts.total()}
+    expected = flight_check.joined(limit)
+    expected_alerts = flight_check.alerts(expected)
+    wanted = {FLIGHTS: len(expected), WEATHER: flight_check.weather_rows(), ALERTS: expected_alerts.total()}
     return [
-        *check.differences(check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts),
+        *flight_check.differences(
+            flight_check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts
+        ),
         *(
             f"stream {stream} has {outcome.lengths[stream]:,} entries instead of {wanted[stream]:,}"
             for stream in wanted
@@ -299,7 +301,7 @@ def show(outcome: Outcome) -> None:
     """Print the outcome of a run."""
     read = sum(outcome.read.values())
     print()
-    print(report.table(outcome.statistics))
+    print(flight_check.table(outcome.statistics))
     print()
     print(", ".join(f"{stream} {length:,}" for stream, length in outcome.lengths.items()), "entries")
     for group, (pending, lag) in outcome.groups.items():
@@ -327,7 +329,7 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
     if job.checkpoint is not None:
         yield job.checkpoint
         return
-    pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)
+    pairs = ((airport, band) for airport in AIRPORTS for band in flight_check.BANDS)
     keys = [FLIGHTS, WEATHER, ALERTS, *(STATISTICS_KEY.format(airport=a, visibility=b) for a, b in pairs)]
     with job.connection() as connection:
         there = connection.commands([("EXISTS", key) for key in keys])

@@ -20,8 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.jobs.job import Decorator, Duration, combined, job, query_flags
-from pystreams.jobs.run import Run
-from pystreams.jobs.targets import Target, to_flag, work_of
+from pystreams.jobs.run import Run, Target, to_flag, work_of
 
 
 def _side(name: str, position: str) -> Decorator:

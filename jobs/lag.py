@@ -15,8 +15,7 @@ import time
 import click
 
 from pystreams.jobs.job import Trigger, combined, job
-from pystreams.jobs.run import Run
-from pystreams.jobs.targets import Target, TargetType
+from pystreams.jobs.run import Run, Target, TargetType
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups.group_states import Group, Status
 from pystreams.streams.groups.sampling import Samples

@@ -9,7 +9,7 @@ import click
 
 from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import agreed
 from pystreams.values import names, numbers, times

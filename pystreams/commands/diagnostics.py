@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb
 from pystreams.errors import error, status_of
-from pystreams.output.console import Column, Output
+from pystreams.output import Column, Output
 from pystreams.streams import checkup
 from pystreams.streams.findings import STYLES, Verdict
 from streamwire import bootstrap

@@ -19,7 +19,7 @@ from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
 from pystreams.connect import profiles
 from pystreams.connect.target import Wanted, settings
 from pystreams.errors import fail, status_of
-from pystreams.output.console import Column, Output
+from pystreams.output import Column, Output
 from streamclient.config.connect import PASSWORD, USER
 from streamclient.errors import PystreamsError
 

@@ -9,7 +9,7 @@ import click
 from pystreams.commands.selection import matching, no_more_than
 from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
 from pystreams.errors import Status, fail
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import inventory, paged_calls, removals
 from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups

@@ -20,7 +20,7 @@ from pystreams.commands.entries import archives, cleanup, produce, tails
 from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
-from pystreams.output.console import Form, Output
+from pystreams.output import Form, Output
 from pystreams.values.names import printable
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pystreams import measures
 from pystreams.measures import GroupRow, Row, StreamRow, View
-from pystreams.output.console import Column, Output
+from pystreams.output import Column, Output
 from pystreams.streams.groups.group_states import STYLES, Consumer
 from pystreams.values import names
 

@@ -6,7 +6,7 @@ import click
 
 from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import servers
 from pystreams.values import numbers, times
 

@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem
 from pystreams.connect import profiles, target
 from pystreams.connect.target import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
-from pystreams.output.console import Form, Output, ReaderGoneError
+from pystreams.output import Form, Output, ReaderGoneError
 from pystreams.streams import inventory, paged_calls
 from pystreams.values import names, times
 from streamclient.config.address import Endpoint

@@ -17,7 +17,7 @@ import redis
 from pyarrow import csv
 from pyspark.sql import SparkSession
 
-from pystreams.jobs.flights import data
+from pystreams.jobs import flight_check
 from pystreams.jobs.job import Job
 from tests.jobs.choice import FULL
 
@@ -84,7 +84,7 @@ def jobs(
 @pytest.fixture(scope="session")
 def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
     """The first departures of 2013 in three files."""
-    table = data.departures().slice(0, ROWS)
+    table = flight_check.departures().slice(0, ROWS)
     directory = tmp_path_factory.mktemp("departures")
     files = []
     for number in range(FILES):

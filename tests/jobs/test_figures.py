@@ -8,7 +8,7 @@ import pytest
 from aggregate import aggregate
 from join import join
 
-from pystreams.jobs.flights import data
+from pystreams.jobs import flight_check
 from tests.jobs.choice import FULL, on
 from tests.jobs.conftest import Departures, Jobs
 
@@ -88,7 +88,7 @@ def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures
 @on("engine")
 def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: Departures) -> None:
     """The join of departures and weather readings within an hour equals the join in pandas."""
-    weather = data.weather_readings()
+    weather = flight_check.weather_readings()
     weather = weather.slice(0, 200).select(["origin", "time_hour", "visib"])
     load(jobs, "flights", departures.table.slice(0, 600))
     load(jobs, "weather", weather)

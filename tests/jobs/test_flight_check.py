@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from pystreams.jobs.flights import check
-from pystreams.jobs.flights.check import differences
+from pystreams.jobs import flight_check
+from pystreams.jobs.flight_check import differences
 
 FIGURES = {
     "scheduled": 3,
@@ -24,13 +24,13 @@ def test_equal_figures_have_no_difference() -> None:
     assert differences({GROUP: FIGURES}, {GROUP: dict(FIGURES)}, Counter([ALERT]), [ALERT]) == []
 
 
-@pytest.mark.parametrize("name", [*check.COUNTS, *check.MEASURES])
+@pytest.mark.parametrize("name", [*flight_check.COUNTS, *flight_check.MEASURES])
 def test_every_figure_is_compared(name: str) -> None:
     lines = differences({GROUP: FIGURES}, {GROUP: {**FIGURES, name: FIGURES[name] + 1}}, Counter(), [])
     assert lines == [f"JFK <1: {name} is {FIGURES[name] + 1}, pandas says {FIGURES[name]}"]
 
 
-@pytest.mark.parametrize("name", [*check.COUNTS, *check.MEASURES])
+@pytest.mark.parametrize("name", [*flight_check.COUNTS, *flight_check.MEASURES])
 def test_a_figure_that_is_absent_is_a_difference(name: str) -> None:
     measured = {key: value for key, value in FIGURES.items() if key != name}
     assert len(differences({GROUP: FIGURES}, {GROUP: measured}, Counter(), [])) == 1
@@ -57,15 +57,15 @@ def test_pandas_counts_every_departure_once() -> None:
     """The totals from pandas equal the known totals of the data set, so its join neither loses nor multiplies
     departures.
     """
-    both = check.joined()
-    figures = check.statistics(both)
+    both = flight_check.joined()
+    figures = flight_check.statistics(both)
     assert sum(group["scheduled"] for group in figures.values()) == 336_776
     assert sum(group["cancelled"] for group in figures.values()) == 8_255
     assert sum(group["scheduled"] for (_, band), group in figures.items() if band == "no reading") == 1_556
-    assert check.alerts(both).total() == sum(group["very_late"] for group in figures.values()) == 3_893
+    assert flight_check.alerts(both).total() == sum(group["very_late"] for group in figures.values()) == 3_893
 
 
 def test_a_limit_takes_the_first_departures_in_order_of_time() -> None:
-    both = check.joined(100)
+    both = flight_check.joined(100)
     assert len(both) == 100
     assert set(both["time_hour"].str[:10]) == {"2013-01-01"}

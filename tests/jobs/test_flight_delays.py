@@ -8,7 +8,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pystreams.jobs.flights import check
+from pystreams.jobs import flight_check
 
 pytestmark = pytest.mark.spark
 
@@ -75,11 +75,11 @@ def test_an_alert_is_a_departure_more_than_three_hours_late(spark: SparkSession)
     assert [tuple(row) for row in alerts.collect()] == [
         ("UA", 1, "N1", "EWR", "IAH", HOUR, 515, 181, 10.0, ">5"),
     ]
-    assert tuple(alerts.columns) == check.ALERT_FIELDS
+    assert tuple(alerts.columns) == flight_check.ALERT_FIELDS
 
 
 def test_spark_and_pandas_put_every_visibility_of_the_data_into_the_same_band(spark: SparkSession) -> None:
-    both = check.joined()[["visib", "visibility"]].drop_duplicates()
+    both = flight_check.joined()[["visib", "visibility"]].drop_duplicates()
     rows = [(None if math.isnan(visib) else visib, band) for visib, band in both.itertuples(index=False)]
     bands = spark.createDataFrame(rows, "visib double, band string").withColumn(
         "spark", flight_delays.visibility_band(F.col("visib"))

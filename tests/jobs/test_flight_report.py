@@ -1,6 +1,6 @@
 """The main job's table: each value in its column, and a dash for a missing value."""
 
-from pystreams.jobs.flights import check, report
+from pystreams.jobs import flight_check
 
 FIGURES = {
     "scheduled": 111229.0,
@@ -14,19 +14,19 @@ FIGURES = {
 
 
 def test_a_line_holds_every_figure_of_its_group() -> None:
-    (line,) = report.table({("EWR", ">5"): FIGURES}).splitlines()[2:]
+    (line,) = flight_check.table({("EWR", ">5"): FIGURES}).splitlines()[2:]
     assert line.split() == ["EWR", ">5", "111,229", "2,490", "26,741", "1,299", "14.3", "40.2", "1,126"]
 
 
 def test_a_missing_figure_is_a_dash() -> None:
     counts = {"scheduled": 1.0, "cancelled": 1.0, "late": 0.0, "very_late": 0.0}
-    (line,) = report.table({("JFK", "<1"): counts}).splitlines()[2:]
+    (line,) = flight_check.table({("JFK", "<1"): counts}).splitlines()[2:]
     assert line.split() == ["JFK", "<1", "1", "1", "0", "0", "-", "-", "-"]
 
 
 def test_lines_are_in_order_of_airport_then_visibility() -> None:
     groups = [("LGA", "<1"), ("EWR", "no reading"), ("EWR", ">5"), ("EWR", "<1")]
-    lines = report.table(dict.fromkeys(groups, FIGURES)).splitlines()[2:]
+    lines = flight_check.table(dict.fromkeys(groups, FIGURES)).splitlines()[2:]
     assert [tuple(line.split()[:2]) for line in lines] == [
         ("EWR", "<1"),
         ("EWR", ">5"),
@@ -36,9 +36,9 @@ def test_lines_are_in_order_of_airport_then_visibility() -> None:
 
 
 def test_lines_are_as_wide_as_the_header() -> None:
-    lines = report.table({("EWR", "no reading"): FIGURES}).splitlines()
+    lines = flight_check.table({("EWR", "no reading"): FIGURES}).splitlines()
     assert len({len(line) for line in lines[:3]}) == 1
 
 
 def test_every_band_of_the_data_is_in_the_table() -> None:
-    assert set(check.joined()["visibility"]) == set(report.BANDS)
+    assert set(flight_check.joined()["visibility"]) == set(flight_check.BANDS)

@@ -13,8 +13,7 @@ from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
 from pystreams.connect.target import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
-from pystreams.output.console import Form
-from pystreams.output.entries import Lines
+from pystreams.output import Form, Lines
 from pystreams.streams import entries, inventory, transfer
 from pystreams.streams import records as of_writes
 from pystreams.streams.groups import group_states as of_groups

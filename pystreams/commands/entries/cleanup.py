@@ -20,7 +20,7 @@ from pystreams.commands.verbs import (
     verb_group,
 )
 from pystreams.errors import fail
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import dead_letters, inventory, trimming
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
-from pystreams.output.entries import Lines
+from pystreams.output import Lines
 from pystreams.streams import entries, inventory, tails
 from pystreams.streams.groups import group_reader, seeks
 from pystreams.streams.tails import Found

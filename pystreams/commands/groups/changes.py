@@ -19,8 +19,8 @@ from pystreams.commands.verbs import (
     verb,
 )
 from pystreams.errors import Status
-from pystreams.files import positions as position_files
-from pystreams.output.console import Column
+from pystreams.files.rows import read_positions
+from pystreams.output import Column
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups
@@ -165,7 +165,7 @@ def _moves(run: Run, chosen: list[Group], to: str | None, to_group: bytes | None
 
 def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
     """Return the moves to the positions in a file. Raises NO_SUCH_STREAM and NO_SUCH_GROUP."""
-    wanted = position_files.read(file)
+    wanted = read_positions(file)
     streams = dict.fromkeys(stream for stream, _ in wanted)
     there: dict[tuple[bytes, bytes], Group] = {}
     for page in paged_calls.pages(streams):

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from pystreams.commands.verbs import NAME, Run, exit_with_found, verb, verb_group
-from pystreams.files import checkpoints, locations
+from pystreams.files import checkpoints
 from pystreams.files.checkpoints import Checkpoint, Source
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import inventory, transfer
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
@@ -160,7 +160,7 @@ def show(run: Run, directory: str, group: bytes | None) -> None:
     unless it is committed. LEFT: number of entries after COMMITTED. DIRECTORY is a path, or the URL of a store that
     fsspec supports, such as s3://bucket/checkpoint.
     """
-    checkpoint = checkpoints.read(locations.at(directory))
+    checkpoint = checkpoints.read(checkpoints.at(directory))
     _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
 
 
@@ -172,7 +172,7 @@ def diff(run: Run, directory: str, group: bytes | None) -> None:
 
     Ends with status 3 if they differ.
     """
-    checkpoint = checkpoints.read(locations.at(directory))
+    checkpoint = checkpoints.read(checkpoints.at(directory))
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]
     _show(run, checkpoint, rows, "Checkpoint and server agree.")
     if rows:

@@ -19,7 +19,7 @@ from pystreams.commands.verbs import (
     verb_group,
 )
 from pystreams.errors import fail
-from pystreams.output.console import Column
+from pystreams.output import Column
 from pystreams.streams import paged_calls
 from pystreams.streams.groups import agreed, pending, seeks
 from pystreams.streams.groups import group_states as of_groups

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from pystreams.streams.groups import sampling
+from tests import servers
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 
@@ -154,15 +155,13 @@ def test_returned_entries_are_shown(client: redis.Redis, dashboard: Dashboard) -
     ]
 
 
-def test_the_state_of_the_server(client: redis.Redis, dashboard: Dashboard) -> None:
+def test_the_state_of_the_server(client: redis.Redis, dashboard: Dashboard, instance: servers.Running) -> None:
     """The server page has the role, and the refusals of the ACL."""
     client.acl_setuser("nobody", enabled=True, passwords=["+secret"], commands=["+auth"])
     try:
         client.execute_command("ACL", "LOG", "RESET")
         with pytest.raises(redis.ResponseError):
-            redis.Redis(
-                **{**client.connection_pool.connection_kwargs, "username": "nobody", "password": "secret"}
-            ).ping()
+            redis.Redis(port=instance.port, username="nobody", password="secret").ping()
     finally:
         client.acl_deluser("nobody")
     found = dashboard.get("server")

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from pystreams.commands.entries import produce
-from pystreams.files.read_ahead import ReadAhead
+from pystreams.commands.entries.produce import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from pystreams.jobs.run import Run
-from pystreams.jobs.targets import write_files
+from pystreams.jobs.run import Run, write_files
 
 pytestmark = pytest.mark.spark
 _QUERY = "sql.streaming.queryId"

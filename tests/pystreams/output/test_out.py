@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from pystreams.errors import error
-from pystreams.output.console import Column, Form, Output, ReaderGoneError
-from pystreams.output.entries import Lines
+from pystreams.output import Column, Form, Lines, Output, ReaderGoneError
 from spark_streams.errors import PystreamsError
 
 _COLUMNS = [Column("NAME"), Column("N", right=True), Column("STATUS", styles={"ok": "green"})]
