@@ -11,7 +11,7 @@ from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output import Column
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import agreed
+from pystreams.streams.groups import seeks
 from pystreams.values import names, numbers, times
 from streamclient import record_keys
 from streamclient.errors import PystreamsError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_streams.write.withdrawal import Batch
 
 _READS = "+hgetall +hmget +xinfo +xrange"
-_WRITES = f"{_READS} {agreed.NEEDS} +hset +hsetnx +hdel +pexpire +pttl +time"
+_WRITES = f"{_READS} {seeks.NEEDS} +hset +hsetnx +hdel +pexpire +pttl +time"
 
 _name = click.argument("name")
 _number = click.argument("number", type=click.IntRange(0), metavar="BATCH")

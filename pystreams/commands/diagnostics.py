@@ -13,7 +13,7 @@ from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb
 from pystreams.errors import error, status_of
 from pystreams.output import Column, Output
 from pystreams.streams import checkup
-from pystreams.streams.findings import STYLES, Verdict
+from pystreams.streams.checkup import STYLES, Verdict
 from streamwire import bootstrap
 
 

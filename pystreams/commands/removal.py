@@ -10,9 +10,9 @@ from pystreams.commands.selection import matching, no_more_than
 from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
 from pystreams.errors import Status, fail
 from pystreams.output import Column
-from pystreams.streams import inventory, paged_calls, removals
-from pystreams.streams.groups import agreed, seeks
+from pystreams.streams import inventory, paged_calls, trimming
 from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups import seeks
 from pystreams.values import names, numbers
 
 _SHOWN = 20  # maximum rows of a preview
@@ -20,7 +20,7 @@ _SHOWN = 20  # maximum rows of a preview
 
 @verb(
     "rm",
-    needs=f"+scan +xinfo +xpending +xrange +unlink +time {agreed.NEEDS}",
+    needs=f"+scan +xinfo +xpending +xrange +unlink +time {seeks.NEEDS}",
     changes=True,
     examples=("pystreams rm orders-old", "pystreams rm 'test:*' --dry-run", "pystreams rm 'test:*' --yes"),
 )
@@ -53,7 +53,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     plan = f"remove {subject} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
-    problems = removals.streams(run.connection, found)
+    problems = trimming.remove_streams(run.connection, found)
     if len(problems) == len(found):
         raise problems[0]
     for problem in problems:
@@ -77,19 +77,19 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
     """Remove entries of a stream. To remove the first entries, use 'trim'; to remove dead letters, 'dlq purge'."""
     if not ids:
         raise click.UsageError("Give the IDs of the entries.")
-    there = removals.present(run.connection, stream, ids)
+    there = trimming.present(run.connection, stream, ids)
     missing = [entry_id.decode() for entry_id in ids if entry_id not in there]
     if not there:
         fail("NO_SUCH_ENTRY", stream=names.shown(stream), id=", ".join(missing))
     if missing:
         run.out.warn(f"{names.shown(stream)} has no entry {', '.join(missing)}.")
-    for group, count in removals.pending(run.connection, stream, there).items():
+    for group, count in trimming.pending_of(run.connection, stream, there).items():
         run.out.warn(f"{numbers.things(count, 'removed entry')} would stay pending in {names.shown(group)}.")
     shown = ", ".join(entry_id.decode() for entry_id in there[:10]) + (", ..." if len(there) > 10 else "")
     plan = f"remove {numbers.things(len(there), 'entry')} ({shown}) of {names.shown(stream)}"
     document = {"stream": names.as_json(stream), "ids": [entry_id.decode() for entry_id in there]}
     if run.may(plan, document):
-        removed = removals.entries(run.connection, stream, there)
+        removed = trimming.remove_entries(run.connection, stream, there)
         run.done(
             f"Removed {numbers.things(removed, 'entry')} of {names.shown(stream)}.", {"removed": removed, **document}
         )

@@ -16,8 +16,7 @@ from pystreams.measures import GroupRow, QueryRow, StreamRow
 from pystreams.metrics import samples, table
 from pystreams.metrics.table import Sample
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups.sampling import Samples
-from pystreams.streams.queries import Queries
+from pystreams.streams.groups.sampling import Queries, Samples
 from pystreams.values import names
 from streamclient.connection import Command, Connection
 from streamclient.errors import BROKEN, PystreamsError, ResponseError, error

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pystreams.streams import entries, ids
+from pystreams.streams import entries, inventory
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
@@ -47,7 +47,7 @@ class Which:
     An empty criterion selects all letters.
     """
 
-    ids: tuple[bytes, ...] = ()
+    inventory: tuple[bytes, ...] = ()
     origin: bytes | None = None
     reason: bytes | None = None
     before: StreamId | None = None
@@ -80,12 +80,14 @@ def holders(connection: Connection, names: Iterable[bytes], *, forbidden: set[by
 
     `forbidden`: receives the names of streams that the user may not read. If it is None, all refusals are ignored.
     """
-    for page in pages(names, bytes_of=lambda name: ids.size_of(connection, name), most_bytes=ids.REPLY_BYTES):
+    for page in pages(
+        names, bytes_of=lambda name: inventory.size_of(connection, name), most_bytes=inventory.REPLY_BYTES
+    ):
         commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
         for name, reply in zip(page, connection.pipeline(commands), strict=True):
             if isinstance(reply, list) and reply and parsed(reply[0]) is not None:
                 yield name
-            elif forbidden is not None and ids.is_forbidden_key(reply):
+            elif forbidden is not None and inventory.is_forbidden_key(reply):
                 forbidden.add(name)
             elif forbidden is not None and str(reply).startswith("NOPERM"):
                 raise failure(connection, ("XREVRANGE", name), reply)

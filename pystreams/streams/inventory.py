@@ -1,21 +1,191 @@
-"""Streams: their names, found by SCAN in pages, and the replies of XINFO STREAM and MEMORY USAGE about each."""
+"""Streams: their names, found by SCAN in pages, and their states.
+
+XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
+So XINFO STREAM and XRANGE are used first if the entries of a stream are known to be small. For other streams,
+PS.STATE and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO
+STREAM is sent for a few streams at a time.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pystreams.streams import ids
 from pystreams.streams.paged_calls import ask_all, failure, number, pages
+from pystreams.values.names import to_shell
+from streamclient.capabilities import LARGE
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.link import Link
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
-from streamclient.streams.states import StreamState
-from streamwire.stream_id import ZERO, StreamId
+from streamclient.streams.states import StreamState, ids_of, state_of
+from streamwire.stream_id import LAST, ZERO, StreamId
+
+_UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
+#: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
+REPLY_BYTES = 16 << 20
+#: Refusal of a key, in the words of Redis 6, and in those of Redis 7 and later.
+_FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key|the '.*' key$)", re.DOTALL)
+
+
+def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
+    """Return the replies of XINFO STREAM, including refusals.
+
+    Entries that may be large are replaced by their IDs, if the user may call PS.STATE or run scripts.
+    """
+    small = connection.capabilities.small
+    plain = [name for name in names if to_shell(name) in small]
+    found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
+    for name, reply in found.items():
+        _learn(connection, name, reply)
+    found |= _carefully(connection, [name for name in names if name not in found])
+    return [found[name] for name in names]
+
+
+def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """Return the result of `states` for streams whose entries are large or of unknown size."""
+    found: dict[bytes, Any] = {}
+    if names and has_nth(connection):
+        found = _by_extensions(connection, names)
+    elif names and connection.capabilities.runs_scripts:
+        found = _by_scripts(connection, names)
+    left = [name for name in names if name not in found]
+    bounded = pages(left, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES)
+    for page in bounded:
+        replies = connection.pipeline([_state(name) for name in page])
+        for name, reply in zip(page, replies, strict=True):
+            found[name] = reply
+            _learn(connection, name, reply)
+    return found
+
+
+def size_of(connection: Connection, name: bytes) -> int:
+    """Return the assumed size of an entry of the stream, in bytes."""
+    known = connection.capabilities
+    return LARGE if to_shell(name) in known.small else known.large.get(to_shell(name), _UNKNOWN)
+
+
+def sent_behind(connection: Connection, name: bytes) -> int:
+    """Return the assumed size of the reply to `first_behind`, in bytes."""
+    is_short = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
+    return 0 if is_short else size_of(connection, name)
+
+
+def _state(name: bytes) -> Command:
+    return ("XINFO", "STREAM", name)
+
+
+def _learn(connection: Connection, name: bytes, reply: Any) -> None:
+    """Record the size of the entries in a reply of XINFO STREAM."""
+    if isinstance(reply, list):
+        connection.capabilities.learn_sizes(to_shell(name), reply)
+
+
+def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """Return the states that a script finds. Stops if the server refuses the script."""
+    found: dict[bytes, Any] = {}
+    for some in (names[:1], names[1:]):
+        replies = connection.pipeline([state_of(name) for name in some])
+        for name, reply in zip(some, replies, strict=True):
+            if _is_refusal(reply):
+                connection.capabilities.runs_scripts = False
+                return found
+            found[name] = reply
+            if isinstance(reply, list):
+                *found[name], _, size = reply
+                connection.capabilities.learn_size(to_shell(name), int(size))
+    return found
+
+
+def is_forbidden_key(reply: Any) -> bool:
+    """Return whether the user may run the command, but not on this key."""
+    return isinstance(reply, ResponseError) and _FORBIDDEN_KEY.match(str(reply)) is not None
+
+
+def _is_refusal(reply: Any) -> bool:
+    """Return whether a reply is an error for a reason other than the key."""
+    known = "no such key" in str(reply) or "WRONGTYPE" in str(reply) or is_forbidden_key(reply)
+    return isinstance(reply, ResponseError) and not known
+
+
+def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """Return states found by the engine's own commands; empty if the user may not call them."""
+    forms: tuple[tuple[str, ...], ...] = (("PS.STATE",), ("XINFO", "GROUPS"), ("MEMORY", "USAGE"))
+    replies = iter(connection.pipeline([(*form, name) for name in names for form in forms]))
+    requested = [(name, next(replies), next(replies), next(replies)) for name in names]
+    found: dict[bytes, Any] = {}
+    whole: list[tuple[bytes, list[Any], int]] = []
+    for name, state, groups, used in requested:
+        if _is_refusal(state):
+            connection.capabilities.mark_missing("PS.NTH")
+            return {}
+        if not isinstance(state, list) or not isinstance(groups, list):
+            found[name] = state if state is not None else ResponseError("ERR no such key")
+            continue
+        whole.append((name, state, len(groups)))
+        if isinstance(used, int):
+            connection.capabilities.learn_size(to_shell(name), used // state[1] if state[1] else 0)
+    lasts = _last_ids(connection, [(name, state) for name, state, _ in whole])
+    if lasts is None:
+        connection.capabilities.mark_missing("PS.NTH")
+        return {}
+    for (name, state, groups), last in zip(whole, lasts, strict=True):
+        generated, length, first, added, deleted, _ = state
+        info = (
+            *(b"length", length, b"first-entry", first, b"last-entry", last, b"last-generated-id", generated),
+            *(b"entries-added", added, b"max-deleted-entry-id", deleted, b"groups", groups),
+        )
+        found[name] = list(info)
+    return found
+
+
+def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
+    """Return the IDs of the last entries.
+
+    The last generated ID is tried first: its entry is rarely deleted. Returns None if the user may not call PS.NTH.
+    """
+    filled = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
+    lasts: list[bytes | None] = [None] * len(states)
+    for whole in (False, True):
+        requested = [each for each in filled if lasts[each[0]] is None]
+        commands: list[Command] = [
+            ("PS.NTH", name, "-", state[1]) if whole else ("PS.NTH", name, str(StreamId.parse(state[0]).before()), 1)
+            for _, name, state in requested
+        ]
+        for (at, _, _), reply in zip(requested, connection.pipeline(commands), strict=True):
+            if str(reply).startswith("NOPERM") and not is_forbidden_key(reply):
+                return None
+            lasts[at] = reply[0] if isinstance(reply, list) else None
+    return lasts
+
+
+def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:
+    """Return the command that finds the first entry after the position. `first_of` parses its reply."""
+    if has_nth(connection):
+        return ("PS.NTH", name, str(position), 1)
+    if connection.capabilities.prefers_script(to_shell(name)):
+        return ids_of(name, position, LAST, 1, 2, 1)
+    return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
+
+
+def has_nth(connection: Connection) -> bool:
+    """Return whether the server has PS.NTH."""
+    return connection.capabilities.has("PS.NTH")
+
+
+def first_of(reply: Any) -> StreamId | None:
+    """Return the ID in a reply to `first_behind`; None if there is no entry."""
+    if not reply:
+        return None
+    if isinstance(reply[0], list):
+        return StreamId.parse(reply[0][0])
+    found = reply[2] if len(reply) > 2 else reply[0]
+    return None if found is None else StreamId.parse(found)
+
 
 _SCANNED = 1000  # keys that the server scans per reply
 _MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE samples
@@ -119,9 +289,9 @@ def read_streams(
         sizes: list[Any] = [None] * len(page)
         if memory:
             sizes = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page])
-        for name, reply, used in zip(page, ids.states(connection, page), sizes, strict=True):
+        for name, reply, used in zip(page, states(connection, page), sizes, strict=True):
             if isinstance(reply, ResponseError):
-                if forbidden is not None and ids.is_forbidden_key(reply):
+                if forbidden is not None and is_forbidden_key(reply):
                     forbidden.add(name)
                     continue
                 problem = failure(connection, ("XINFO", "STREAM", name), reply)

@@ -1,23 +1,32 @@
-"""Copying streams: each entry is added once, even if the work is interrupted and started again.
+"""Adding and copying entries: each is added once, even if a copy is interrupted and started again.
 
 Entries that keep their IDs can be added only once: a stream accepts only rising IDs, so its last ID shows where to
 continue. For entries with new IDs, a key next to the stream counts the added rows. Each transaction that adds rows
-also updates this count.
+also updates this count. `Producer` adds entries in pipelines, without a count.
+
+A query that writes exactly once leaves records next to each of its streams, and one record for all streams
+(`streamclient.record_keys`). The query needs them to finish an interrupted batch. Without the records on the new
+server, the query would write existing rows again. All records are hashes. This module depends on their names, not on
+their contents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pystreams.errors import fail
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
-from pystreams.streams.inventory import Stream, parsed
-from pystreams.streams.paged_calls import ask, ask_all, failure
+from pystreams.streams.inventory import Stream, parsed, scan_pages
+from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from pystreams.values.names import shown
+from streamclient import record_keys
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamwire.slots import same_slot_tag
+from streamclient.refusals import Refusal, refusal_of
+from streamwire.slots import checksum, same_slot_tag
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
@@ -128,3 +137,134 @@ def _claimed(target: bytes, group: bytes, entry: Pending, consumer: bytes, idle_
         *("XCLAIM", target, group, consumer, 0, entry.id, "IDLE", idle_ms),
         *("RETRYCOUNT", entry.deliveries, "FORCE", "JUSTID"),
     )
+
+
+_BATCH_ENTRIES = 500
+_BATCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """Destination of entries: one stream, or with `partitions` the streams `<stream>:{0}`, `<stream>:{1}` and so on.
+
+    The CRC16 of the key field's value selects one of these streams, as in the connector.
+
+    `maxlen`: approximate maximum length of the stream.
+    """
+
+    stream: bytes
+    key_field: bytes | None = None
+    partitions: int | None = None
+    maxlen: int | None = None
+
+    def of(self, words: Sequence[bytes]) -> bytes:
+        """Return the stream of an entry. A missing key field counts as empty."""
+        if self.partitions is None:
+            return self.stream
+        key = next((words[at + 1] for at in range(0, len(words), 2) if words[at] == self.key_field), b"")
+        return b"%b:{%d}" % (self.stream, checksum(key) % self.partitions)
+
+    def command(self, words: Sequence[bytes], entry_id: bytes = b"*") -> Command:
+        """Return the command that adds an entry."""
+        trims: Command = () if self.maxlen is None else ("MAXLEN", "~", self.maxlen)
+        return ("XADD", self.of(words), *trims, entry_id, *words)
+
+
+class Producer:
+    """Adds entries in batches. Call `flush` at the end, and before a pause.
+
+    `added`: number of entries that the server confirmed. `answered`: those of them before the first refused entry.
+    `later`: those of them after it. `unconfirmed`: number of entries sent without a reply so far.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._commands: list[Command] = []
+        self._bytes = 0
+        self.added = self.answered = self.later = 0
+        self.unconfirmed = 0
+
+    def add(self, command: Command) -> None:
+        """Buffer an entry, and add the buffered entries if they are a full batch."""
+        self._commands.append(command)
+        self._bytes += sum(len(word) for word in command if isinstance(word, bytes))
+        if len(self._commands) >= _BATCH_ENTRIES or self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add the buffered entries. Raises ROW_REFUSED for the first refused entry, or the error of `failure`.
+
+        The server also processes the entries after the refused one.
+        """
+        commands, self._commands, self._bytes = self._commands, [], 0
+        refused: tuple[Command, ResponseError] | None = None
+        self.unconfirmed = len(commands)
+        for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
+            if not isinstance(reply, ResponseError):
+                self.added += 1
+                self.later += refused is not None
+            elif refused is None:
+                refused = command, reply
+            self.unconfirmed -= 1
+            self.answered += refused is None
+        if refused is not None:
+            if str(refused[1]).startswith("WRONGTYPE") or refusal_of(refused[1]) is not Refusal.ROW:
+                raise failure(self._connection, *refused)
+            stream = refused[0][1]
+            assert isinstance(stream, bytes)
+            fail(
+                "ROW_REFUSED",
+                address=self._connection.address,
+                stream=shown(stream),
+                reason=str(refused[1]).rstrip("."),
+                added=self.added,
+                later=self.later,
+            )
+
+
+def paced(count: int | None, rate: float | None) -> Iterator[int]:
+    """Yield the number of entries that are due, until the sum is `count`. Without a `rate`, yield full batches."""
+    begin = time.monotonic()
+    sent = 0
+    while count is None or sent < count:
+        due = _BATCH_ENTRIES if rate is None else int((time.monotonic() - begin) * rate) + 1 - sent
+        if due <= 0:
+            time.sleep(min(0.05, 1 / rate if rate else 0.05))
+            continue
+        due = min(due, _BATCH_ENTRIES, due if count is None else count - sent)
+        sent += due
+        yield due
+
+
+_SPECIAL = b"\\*?[]"  # characters with a meaning in globs
+
+
+def find_records(connection: Connection, stream: bytes) -> list[bytes]:
+    """Return the keys of the records about exactly-once writes to the stream."""
+    found: dict[bytes, bytes] = {}  # names of the writing queries, by key
+    for page in scan_pages(connection, _literally(record_keys.beside(stream)) + b"*", "hash"):
+        found |= {key: name for key in page if (name := record_keys.writer_of(stream, key))}
+    ledgers = (record_keys.of_query(name, b"ledger") for name in sorted(set(found.values())))
+    return [*sorted(found), *(key for key in ledgers if ask(connection, "EXISTS", key))]
+
+
+def copy_records(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
+    """Copy records with their remaining time to live, replacing existing records of the target.
+
+    Yields the number of processed records per page. Records that have expired are not copied.
+    """
+    for page in pages(keys):
+        requested: list[Command] = [("HGETALL", key) for key in page]
+        left: list[Command] = [("PTTL", key) for key in page]
+        replies = ask_all(source, [*requested, *left])
+        for key, words, milliseconds in zip(page, replies, replies[len(page) :], strict=False):
+            if not words:
+                continue  # the record has expired
+            keep: list[Command] = [("PEXPIRE", key, milliseconds)] if milliseconds > 0 else []
+            ask_all(target, [("MULTI",), ("DEL", key), ("HSET", key, *words), *keep, ("EXEC",)])
+        yield len(page)
+
+
+def _literally(text: bytes) -> bytes:
+    """Return a glob that matches only this text."""
+    return b"".join(b"\\" + bytes([byte]) if byte in _SPECIAL else bytes([byte]) for byte in text)

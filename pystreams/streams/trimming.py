@@ -1,18 +1,18 @@
-"""Trimming: finds the entries that no group needs, and removes entries in steps that do not block other clients for
-long.
-"""
+"""Removing entries and streams, in steps that do not block other clients for long, and entries that no group needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pystreams.errors import fail
 from pystreams.streams import entries, inventory
+from pystreams.streams.groups import seeks
 from pystreams.streams.inventory import Stream
-from pystreams.streams.paged_calls import ask, ask_all
+from pystreams.streams.paged_calls import ask, ask_all, pages
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.errors import PystreamsError
 from streamclient.reply_maps import pairs
 from streamwire.stream_id import ZERO, StreamId
 
@@ -68,17 +68,17 @@ class Trim:
     gone: int = 0
 
 
-def trim(connection: Connection, agreed: Trim) -> Iterator[int]:
+def trim(connection: Connection, plan: Trim) -> Iterator[int]:
     """Remove the entries that were shown, in steps. Yields the number of entries removed per step.
 
     Entries that were added since then stay. `before` is lowered if a group needs earlier entries by now.
     """
-    name = agreed.stream.name
-    if agreed.before is not None:
-        yield from _before(connection, name, agreed.before)
+    name = plan.stream.name
+    if plan.before is not None:
+        yield from _before(connection, name, plan.before)
         return
-    while step := _first(connection, agreed):
-        agreed.gone += step
+    while step := _first(connection, plan):
+        plan.gone += step
         yield step
 
 
@@ -93,21 +93,64 @@ def _before(connection: Connection, name: bytes, before: StreamId) -> Iterator[i
     yield int(ask(connection, "XTRIM", name, "MINID", "=", str(before)))
 
 
-def _first(connection: Connection, agreed: Trim) -> int:
+def _first(connection: Connection, plan: Trim) -> int:
     """Remove at most `_STEP` of the first entries that are left. Returns their number.
 
     The entries that others have removed since the trim was shown count, too. The last entries are removed by ID, since
     entries that are added meanwhile would shift a length.
     """
-    name = agreed.stream.name
+    name = plan.stream.name
     now = inventory.parsed(name, ask(connection, "XINFO", "STREAM", name))
     others = 0
-    if now.removed is not None and agreed.stream.removed is not None:
-        others = max(0, now.removed - agreed.stream.removed - agreed.gone)
-    left = min(agreed.count - agreed.gone - others, now.length)
+    if now.removed is not None and plan.stream.removed is not None:
+        others = max(0, now.removed - plan.stream.removed - plan.gone)
+    left = min(plan.count - plan.gone - others, now.length)
     if left > 2 * _STEP:
         return int(ask(connection, "XTRIM", name, "MAXLEN", "=", now.length - _STEP))
     if left <= 0:
         return 0
     last, _ = entries.forward(connection, name, ZERO, min(left, _STEP))
     return int(ask(connection, "XTRIM", name, "MINID", "=", str(last.next())))
+
+
+_PAGE = 20  # maximum number of entries read at a time, to check that they exist
+
+
+def remove_streams(connection: Connection, found: Sequence[Stream]) -> list[PystreamsError]:
+    """Remove streams that have not changed; their memory is freed in the background. Return an error for each of the
+    others.
+    """
+    problems = []
+    for each in found:
+        try:
+            seeks.apply(connection, each.name, [seeks.of_stream(each)], [("UNLINK", each.name)])
+        except PystreamsError as failure:
+            problems.append(failure)
+    return problems
+
+
+def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list[bytes]:
+    """Return the IDs of `ids` that exist in the stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    ask(connection, "XINFO", "STREAM", stream)
+    found: list[bytes] = []
+    for page in pages(ids, _PAGE):
+        replies = ask_all(connection, [("XRANGE", stream, entry_id, entry_id) for entry_id in page])
+        found += [entry_id for entry_id, reply in zip(page, replies, strict=True) if reply]
+    return found
+
+
+def pending_of(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the number of these entries that are pending, by group. Groups in which none is pending are omitted."""
+    found: dict[bytes, int] = {}
+    for info in map(pairs, ask(connection, "XINFO", "GROUPS", stream)):
+        if info[b"pending"]:
+            group = info[b"name"]
+            for page in pages(ids):
+                replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in page])
+                found[group] = found.get(group, 0) + sum(map(len, replies))
+    return {group: count for group, count in found.items() if count}
+
+
+def remove_entries(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> int:
+    """Remove entries. Return the number that existed."""
+    return sum(int(ask(connection, "XDEL", stream, *page)) for page in pages(ids))

@@ -15,7 +15,7 @@ from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.output import Form, Lines
 from pystreams.streams import entries, inventory, transfer
-from pystreams.streams import records as of_writes
+from pystreams.streams import transfer as of_writes
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.group_states import Group
@@ -305,9 +305,9 @@ def copy(
     if copied or members or found is not None:
         transfer.set_end(there, source, name)
     claimed = _copy_groups(run, there, stream, name, members)
-    keys = of_writes.find(run.connection, stream) if records and elsewhere and name == stream else []
+    keys = of_writes.find_records(run.connection, stream) if records and elsewhere and name == stream else []
     with run.out.progress("records", len(keys) or None) as advance:
-        for number in of_writes.copy(run.connection, there, keys):
+        for number in of_writes.copy_records(run.connection, there, keys):
             advance(number)
     much = f"{numbers.things(copied, 'entry')}, {numbers.things(len(members), 'group')}"
     written = f", with {numbers.things(len(keys), 'record')} of queries" if keys else ""

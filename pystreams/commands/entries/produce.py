@@ -20,7 +20,7 @@ import click
 from pystreams.commands.verbs import NAME, Run, stream_argument, verb
 from pystreams.errors import fail
 from pystreams.files import rows
-from pystreams.streams.producer import Producer, Target, paced
+from pystreams.streams.transfer import Producer, Target, paced
 from pystreams.values import names, numbers
 from streamclient.connection import BROKEN
 from streamclient.errors import PystreamsError

@@ -10,9 +10,9 @@ import click
 
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output import Lines
-from pystreams.streams import entries, inventory, tails
-from pystreams.streams.groups import group_reader, seeks
-from pystreams.streams.tails import Found
+from pystreams.streams import entries, inventory
+from pystreams.streams.entries import Found
+from pystreams.streams.groups import seeks
 from pystreams.values import conditions, names, numbers, times
 from pystreams.values.fields import Decoding, Entry, as_text
 from pystreams.values.names import is_glob
@@ -132,14 +132,14 @@ def tail(
                 advance(1)
                 return chosen(found)
 
-            more = show(tails.last(run.connection, ends, search, last))
+            more = show(entries.last(run.connection, ends, search, last))
     else:
-        more = show(filter(chosen, tails.present(run.connection, spans)))
+        more = show(filter(chosen, entries.present(run.connection, spans)))
     _warn_of_unseen(run, wanted, decoding)
     if not more or not follow:
         return
     run.out.flush()
-    for page in tails.follow(run.connection, ends, run.out.warn):
+    for page in entries.follow(run.connection, ends, run.out.warn):
         more = show(filter(chosen, page))
         run.out.flush()
         if not more:
@@ -225,7 +225,7 @@ def consume(
         seeks.create_if_missing(run.connection, stream, group)
     name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
     lines = Lines(run.out, run.out.form, _fields(fields), several=False)
-    reader = group_reader.Reader(run.connection, stream, group, name, again=consumer is not None)
+    reader = entries.Reader(run.connection, stream, group, name, again=consumer is not None)
     left = limit
     try:
         while left != 0:

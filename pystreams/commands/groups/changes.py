@@ -22,8 +22,8 @@ from pystreams.errors import Status
 from pystreams.files.rows import read_positions
 from pystreams.output import Column
 from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import agreed, seeks
 from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups import seeks
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.seeks import Move
 from pystreams.values import names, numbers, times
@@ -88,7 +88,7 @@ def _lag(lag: int | None, *, exact: bool) -> str:
 
 @verb(
     "seek",
-    needs=f"{_READS} +xrevrange +xgroup|setid {agreed.NEEDS}",
+    needs=f"{_READS} +xrevrange +xgroup|setid {seeks.NEEDS}",
     changes=True,
     examples=(
         "pystreams groups seek orders billing --to start",
@@ -288,7 +288,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
 
 @verb(
     "rm",
-    needs=f"{_READS} +xgroup|destroy {agreed.NEEDS}",
+    needs=f"{_READS} +xgroup|destroy {seeks.NEEDS}",
     changes=True,
     examples=(
         "pystreams groups rm orders billing audit",

@@ -16,8 +16,8 @@ from pystreams.output import Column
 from pystreams.streams import inventory, transfer
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
+from pystreams.streams.groups.sampling import behind_checkpoint
 from pystreams.streams.inventory import Stream
-from pystreams.streams.queries import behind_checkpoint
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId

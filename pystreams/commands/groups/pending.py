@@ -21,8 +21,8 @@ from pystreams.commands.verbs import (
 from pystreams.errors import fail
 from pystreams.output import Column
 from pystreams.streams import paged_calls
-from pystreams.streams.groups import agreed, pending, seeks
 from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups import pending, seeks
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
@@ -264,7 +264,7 @@ def nack(
 
 @verb(
     "rm",
-    needs=f"+xinfo +xpending +xrange +xgroup|delconsumer +time {agreed.NEEDS}",
+    needs=f"+xinfo +xpending +xrange +xgroup|delconsumer +time {seeks.NEEDS}",
     changes=True,
     examples=(
         "pystreams consumers rm orders billing --idle 7d",

@@ -2,7 +2,7 @@
 change.
 
 A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change
-that the plan carries, and raises PLAN_OUTDATED if it no longer fits (`pystreams.streams.groups.agreed`).
+that the plan carries, and raises PLAN_OUTDATED if it no longer fits (`pystreams.streams.groups.seeks`).
 Changes of many entries are made in parts: if `more` in the reply is true, the second request must be repeated.
 """
 
@@ -201,10 +201,10 @@ def _plan_trim(connection: Connection, asked: Asked) -> Plan:
 
 
 def _trim(connection: Connection, asked: Asked) -> Done:
-    agreed: trimming.Trim = asked.given["trim"]
-    if agreed.before is not None and asked.choice("by", ("acked", "maxlen", "older"), "acked") == "acked":
-        agreed.before = trimming.still_unneeded(connection, agreed.stream.name, agreed.before)
-    return _in_parts(trimming.trim(connection, agreed), lambda count: count, "Removed", "entry")
+    planned_trim: trimming.Trim = asked.given["trim"]
+    if planned_trim.before is not None and asked.choice("by", ("acked", "maxlen", "older"), "acked") == "acked":
+        planned_trim.before = trimming.still_unneeded(connection, planned_trim.stream.name, planned_trim.before)
+    return _in_parts(trimming.trim(connection, planned_trim), lambda count: count, "Removed", "entry")
 
 
 # --- pending entries --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pystreams.dashboard.api.reading import Reader
 from pystreams.dashboard.api.requests import Asked
 from pystreams.errors import fail
 from pystreams.measures import StreamRow
-from pystreams.streams import entries, inventory, paged_calls, tails
+from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
 from pystreams.values import fields, names, times
@@ -168,7 +168,7 @@ def tail(asked: Asked) -> dict[str, Any]:
             end = inventory.need(connection, name).generated
             return {"rows": [], "after": str(end), "skipped": 0, "more": False}
         reply = paged_calls.ask(connection, "XREAD", "COUNT", _TAILED, "STREAMS", name, str(after))
-    found = [each for _, each in tails.listed(reply)]
+    found = [each for _, each in entries.listed(reply)]
     matches: list[Entry] = []
     for each in found:
         entry_reader = reader.of(each)

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any
 
 from pystreams.errors import fail
-from pystreams.streams import ids
+from pystreams.streams import inventory
 from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages
@@ -308,10 +308,10 @@ def detailed(
     """
 
     def sent(group: Group) -> int:
-        return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
+        return inventory.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
 
     # Pages are smaller if the server has to send large entries.
-    for page in pages(found, bytes_of=sent, most_bytes=ids.REPLY_BYTES):
+    for page in pages(found, bytes_of=sent, most_bytes=inventory.REPLY_BYTES):
         commands: list[Command] = []
         requested: list[tuple[Group, list[str]]] = []
         for group in page:
@@ -324,7 +324,7 @@ def detailed(
                 commands.append(("XPENDING", group.stream.name, group.name, "-", "+", 1))
             if group.lag and not group.at_start:
                 parts.append("undelivered")
-                commands.append(ids.first_behind(connection, group.stream.name, group.position))
+                commands.append(inventory.first_behind(connection, group.stream.name, group.position))
             requested.append((group, parts))
         replies = iter(connection.pipeline(commands))
         yield from [_with(group, {part: next(replies) for part in parts}) for group, parts in requested]
@@ -342,7 +342,7 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     oldest = _unless_refused(replies.get("oldest"))
     if oldest:
         changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": idle_of(oldest[0])}
-    first = group.stream.first if group.at_start else ids.first_of(_unless_refused(replies.get("undelivered")))
+    first = group.stream.first if group.at_start else inventory.first_of(_unless_refused(replies.get("undelivered")))
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)
     elif _unless_refused(replies.get("undelivered")) is not None and not group.is_beyond:

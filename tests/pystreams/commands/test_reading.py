@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams.streams import tails
+from pystreams.streams import entries
 from pystreams.testing import schema_registry
 from spark_streams.errors import PystreamsError
 from streamclient.config.address import Address
@@ -305,7 +305,7 @@ def test_following_a_key_of_another_type_names_the_key(cli_of: Cli, streams: red
     connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
     try:
         with pytest.raises(PystreamsError, match="The key 'odd' at"):
-            next(tails.follow(connection, {b"odd": ZERO}, print))
+            next(entries.follow(connection, {b"odd": ZERO}, print))
     finally:
         connection.close()
 

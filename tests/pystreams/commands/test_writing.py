@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 import redis
 
-from pystreams.streams.producer import Producer
+from pystreams.streams.transfer import Producer
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, ResponseError
 from streamwire.slots import checksum

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.streams import dead_letters, ids, inventory
+from pystreams.streams import dead_letters, inventory
 from pystreams.streams.groups import group_states as groups
 from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
@@ -42,7 +42,7 @@ def _streams(client: redis.Redis) -> list[bytes]:
 
 
 def _properties(connection: Connection, names: list[bytes]) -> list[Stream | str]:
-    replies = ids.states(connection, names)
+    replies = inventory.states(connection, names)
     return [
         str(reply).split()[0] if isinstance(reply, ResponseError) else parsed(name, reply)
         for name, reply in zip(names, replies, strict=True)
@@ -102,4 +102,4 @@ def test_replies_with_entries_are_limited_in_bytes(client: redis.Redis, connecti
     connection.pipeline = lambda commands: pages.append(len(commands)) or asked(commands)  # type: ignore[method-assign,func-returns-value]
     assert list(dead_letters.holders(connection, names)) == []
     assert sum(pages) == 100
-    assert max(pages) * len(_LARGE) <= 2 * ids.REPLY_BYTES
+    assert max(pages) * len(_LARGE) <= 2 * inventory.REPLY_BYTES

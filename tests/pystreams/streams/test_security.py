@@ -10,8 +10,8 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.streams import security
-from pystreams.streams.findings import Verdict
+from pystreams.streams import checkup
+from pystreams.streams.checkup import Verdict
 from streamclient.config.address import Address
 from tests import servers
 from tests.pystreams.conftest import Cli
@@ -65,8 +65,8 @@ def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Re
 )
 def test_plain_text_on_the_network_is_a_warning(url: str, local: bool, verdict: Verdict) -> None:
     """An unencrypted connection over the network is a warning; a connection within the machine is not."""
-    assert security.is_local(Address(url)) is local
-    assert security._encryption(Address(url), local=local).verdict is verdict
+    assert checkup.is_local(Address(url)) is local
+    assert checkup._encryption(Address(url), local=local).verdict is verdict
 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])
@@ -110,7 +110,7 @@ def test_a_tls_connection_passes(tmp_path: Path) -> None:
         given = dict(server.options)
         connection = connect(Wanted(given.pop("url"), None, given), "")
         try:
-            found = {each.subject: each for each in security.check(connection, {}, {"protected-mode": "no"})}
+            found = {each.subject: each for each in checkup.review(connection, {}, {"protected-mode": "no"})}
         finally:
             connection.close()
     assert found["encryption"].found == "TLS"
