@@ -1,19 +1,35 @@
-"""`rm` and `entries rm`: removing streams and entries."""
+"""`rm`, `entries rm`, `trim`, and `dlq ls, show, replay, purge`: removal of streams and entries, and dead letters."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import click
 
-from pystreams.commands.selection import matching, no_more_than
-from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
+from pystreams.commands.arguments import (
+    ID,
+    NAME,
+    PATTERN,
+    STREAM,
+    ids_argument,
+    limit_option,
+    match_limit,
+    matching,
+    no_more_than,
+    stream_argument,
+)
+from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import Status, fail
 from pystreams.output import Column
-from pystreams.streams import inventory, paged_calls, trimming
+from pystreams.streams import dead_letters, inventory, paged_calls, trimming
+from pystreams.streams.dead_letters import Letter, Which
 from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.values import names, numbers
+from pystreams.values import fields, names, numbers, times
+from streamwire.stream_id import ZERO, StreamId
 
 _SHOWN = 20  # maximum rows of a preview
 
@@ -95,4 +111,246 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
         )
 
 
-VERBS = (remove, verb_group("entries", "Individual entries of a stream.", remove_entries))
+#: Acts on a page of letters. Returns the number of letters that it processed.
+Act = Callable[[list[Letter]], int]
+
+_COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
+
+
+def _document(letter: Letter) -> dict[str, Any]:
+    return {
+        "id": letter.id.decode(),
+        "stream": names.as_json(letter.stream),
+        "original_id": names.as_json(letter.original),
+        "deliveries": letter.deliveries,
+        "reason": names.as_json(letter.reason),
+        "fields": fields.as_json(letter.words),
+    }
+
+
+def _row(letter: Letter) -> list[str]:
+    return [
+        letter.id.decode(),
+        names.shown(letter.stream),
+        names.shown(letter.original),
+        numbers.count(letter.deliveries),
+        names.shown(letter.reason),
+    ]
+
+
+@verb(
+    "ls",
+    needs="+scan +xinfo|stream +xrange +xrevrange +time",
+    examples=("pystreams dlq ls", "pystreams dlq ls failed --from-stream orders", "pystreams dlq ls failed --json"),
+)
+@click.argument("stream", type=STREAM, required=False)
+@click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream.")
+@click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text.")
+@limit_option(100, "letters")
+def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
+    """List the dead letters of STREAM or, without STREAM, the streams with dead letters."""
+    if stream is None:
+        forbidden: set[bytes] = set()
+        found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection), forbidden=forbidden))
+        run.warn_of_forbidden(forbidden)
+        streams = list(inventory.read_streams(run.connection, found, memory=False))
+        if run.out.structured:
+            rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
+            run.out.document({"streams": rows}, "streams")
+        else:
+            cells = [[names.shown(each.name), numbers.count(each.length)] for each in streams]
+            run.out.table([Column("STREAM"), Column("LETTERS", right=True)], cells, empty="No dead letters.")
+        return
+    whole = inventory.need(run.connection, stream)
+    shown: list[Letter] = []
+    for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.generated):
+        shown += page
+        if limit and len(shown) > limit:
+            break
+    more = bool(limit) and len(shown) > limit
+    shown = shown[:limit] if limit else shown
+    if run.out.structured:
+        for letter in shown:
+            run.out.record(_document(letter))
+        return
+    run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letter matches.")
+    if more:
+        run.out.note(f"Only {limit} letters are shown (--limit). The stream has {whole.length:,} entries.")
+
+
+@verb("show", needs="+xinfo|stream +xrange", examples=("pystreams dlq show failed 1526919030474-0",))
+@stream_argument
+@click.argument("id", type=ID)
+def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
+    """Show one dead letter with the fields of the original entry."""
+    whole = inventory.need(run.connection, stream)
+    letter = next(
+        (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.generated) for each in page),
+        None,
+    )
+    if letter is None:
+        fail("NO_SUCH_LETTER", stream=names.shown(stream), id=names.shown(id))
+    if run.out.structured:
+        run.out.document(_document(letter))
+        return
+    for column, cell in zip(_COLUMNS, _row(letter), strict=True):
+        run.out.line(f"{column.title.lower():<12} {cell}")
+    run.out.line()
+    for name, value in zip(letter.words[0::2], letter.words[1::2], strict=True):
+        run.out.line(f"{names.shown(name)} = {names.shown(value)}")
+
+
+def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that select letters."""
+    for option in (
+        click.option("--all", "everything", is_flag=True, help="Select all dead letters of the stream."),
+        click.option("--older-than", metavar="DURATION", help="Minimum age of the dead letters."),
+        click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text."),
+        click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream."),
+        ids_argument,
+    ):
+        function = option(function)
+    return function
+
+
+def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
+    """Ask for confirmation, and process the selected letters in pages. `words`: the verb and its past participle."""
+    older = chosen["older_than"]
+    before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
+    which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
+    if which.is_all != chosen["everything"]:
+        raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
+    # Newer letters are excluded: entries that this run replays may fail again meanwhile.
+    upto = inventory.need(run.connection, stream).generated
+    shown: list[bytes] = []
+    with run.out.progress("dead letters") as advance:
+        for page in dead_letters.find(run.connection, stream, which, upto):
+            shown += [letter.id for letter in page]
+            advance(len(page))
+    count = len(shown)
+    if not count:
+        run.done("No dead letter matches.", {words[1]: 0})
+        return
+    if not run.may(
+        f"{words[0]} {numbers.things(count, 'dead letter')} of {names.shown(stream)}{where}", {"letters": count}
+    ):
+        return
+    done = left = 0
+    with run.out.progress(words[0], count) as advance:
+        for page in dead_letters.find(run.connection, stream, replace(which, ids=tuple(shown)), upto):
+            done += act(page)
+            left += dead_letters.without_fields(page)
+            advance(len(page))
+    if left and words[0] == "replay":
+        run.out.warn(dead_letters.left_alone(left))
+    run.done(
+        f"{words[1].capitalize()} {numbers.things(done, 'dead letter')} of {names.shown(stream)}{where}.",
+        {words[1]: done},
+    )
+
+
+@verb(
+    "replay",
+    needs="+xinfo|stream +xrange +xadd +xdel +type +watch +unwatch +multi +exec +time",
+    changes=True,
+    examples=(
+        "pystreams dlq replay failed --all --dry-run",
+        "pystreams dlq replay failed 1526919030474-0 --yes",
+        "pystreams dlq replay failed --from-stream orders --to orders-fixed --keep",
+    ),
+)
+@stream_argument
+@_chosen
+@click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
+@click.option("--keep", is_flag=True, help="Keep the dead letters.")
+def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
+    """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
+
+    Each letter is replayed and removed atomically, unless STREAM and the target are in different slots of a cluster.
+    Letters without the fields of an original entry are not replayed.
+    """
+
+    def act(page: list[Letter]) -> int:
+        return len(dead_letters.put_back(run.connection, stream, page, to, keep=keep))
+
+    where = " to the original streams" if to is None else f" to {names.shown(to)}"
+    _change(run, stream, chosen, ("replay", "replayed"), where, act)
+
+
+@verb(
+    "purge",
+    needs="+xinfo|stream +xrange +xdel +time",
+    changes=True,
+    examples=("pystreams dlq purge failed --older-than 30d", "pystreams dlq purge failed --all --yes"),
+)
+@stream_argument
+@_chosen
+def purge(run: Run, stream: bytes, **chosen: Any) -> None:
+    """Remove dead letters permanently."""
+
+    def act(page: list[Letter]) -> int:
+        return dead_letters.remove(run.connection, stream, page)
+
+    _change(run, stream, chosen, ("remove", "removed"), "", act)
+
+
+@verb(
+    "trim",
+    needs="+xinfo +xpending +xrange +xrevrange +xtrim +time",
+    changes=True,
+    examples=(
+        "pystreams trim orders --acked --dry-run",
+        "pystreams trim orders --maxlen 1000000",
+        "pystreams trim orders --older-than 7d --yes",
+    ),
+)
+@stream_argument
+@click.option("--acked", is_flag=True, help="Remove entries that every group has read and acknowledged.")
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Remove all but the last N entries.")
+@click.option("--older-than", metavar="DURATION", help="Minimum age of the entries to remove.")
+def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
+    """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
+
+    Entries are removed in steps of at most ten thousand. --maxlen and --older-than also remove entries that groups have
+    not read, with a warning.
+    """
+    if acked + (maxlen is not None) + (older_than is not None) != 1:
+        raise click.UsageError("Give one of --acked, --maxlen and --older-than.")
+    whole = inventory.need(run.connection, stream)
+    needed = trimming.first_needed(run.connection, stream)
+    limit: tuple[str, str | int]
+    if maxlen is not None:
+        limit, count, exact = ("MAXLEN", maxlen), max(0, whole.length - maxlen), True
+    else:
+        if acked and needed is None:
+            fail("NO_GROUPS", stream=names.shown(stream))
+        at = needed or ZERO
+        if older_than is not None:
+            at = StreamId(max(0, run.now - times.duration(older_than, "--older-than")), 0)
+        limit = ("MINID", str(at))
+        count, exact = trimming.about_before(run.connection, whole, at)
+    if needed is not None and not acked and trimming.may_remove_needed(run.connection, whole, limit, count, needed):
+        run.out.warn(f"Groups still need entries from {needed} on: some of them would be removed.")
+    shown = numbers.count(count, exact=exact)
+    plan = (
+        f"remove {shown} of {numbers.things(whole.length, 'entry')} from {names.shown(stream)} ({limit[0]} {limit[1]})"
+    )
+    if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
+        return
+    before = None if limit[0] == "MAXLEN" else StreamId.parse(str(limit[1]))
+    if acked and before is not None:
+        before = trimming.still_unneeded(run.connection, stream, before)
+    removed = 0
+    with run.out.progress("removed", count or None) as advance:
+        for step in trimming.trim(run.connection, trimming.Trim(whole, before, count)):
+            removed += step
+            advance(step)
+    run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})
+
+
+VERBS = (
+    trim,
+    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, show, replay, purge),
+    remove,
+    verb_group("entries", "Individual entries of a stream.", remove_entries),
+)

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pystreams import measures
-from pystreams.commands import rows as rows_of
-from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
+from pystreams.commands.arguments import PATTERN, limit_option, stream_argument
+from pystreams.commands.verbs import Run, stream_document, verb, write_rows
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import inventory
 from pystreams.streams.groups import group_states as of_groups
@@ -69,12 +69,12 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
     rows = [_row(stream, run.now) for stream in found]
     if run.out.structured:
         run.out.document(
-            {"streams": [rows_of.stream_document(measures.STREAM_DOCUMENT, row) for row in rows], "more": more},
+            {"streams": [stream_document(measures.STREAM_DOCUMENT, row) for row in rows], "more": more},
             "streams",
         )
         return
     kind = "readable stream" if forbidden else "stream"
-    rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No {kind} matches {pattern}.")
+    write_rows(run.out, measures.STREAMS_LISTED, rows, empty=f"No {kind} matches {pattern}.")
     if more:
         run.out.note(f"Only {limit} streams are shown (--limit).")
 
@@ -132,7 +132,7 @@ def info(run: Run, stream: bytes) -> None:
             {"group": names.as_json(each.group.name), **measures.document(measures.GROUP_OF_STREAM, each)}
             for each in members
         ]
-        run.out.document({**rows_of.stream_document(measures.STREAM_DETAILS, row), "groups": of_stream})
+        run.out.document({**stream_document(measures.STREAM_DETAILS, row), "groups": of_stream})
         return
     texts = {each.name: each.text(row) for each in measures.STREAM_LINES}
     texts["removed"] += _gap(found)

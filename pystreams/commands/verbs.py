@@ -2,37 +2,34 @@
 
 A verb is a function whose first argument is a `Run`. `verb` turns it into a command with --url, --profile, --option and
 --json, which may also be given before the verb's name. `changes=True` adds --yes and --dry-run, `adds=True` only
---dry-run.
+--dry-run. Rows of streams, groups and consumers are tables for people, and documents for programs.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
+from pystreams import measures
 from pystreams.connect import profiles, target
 from pystreams.connect.target import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
-from pystreams.output import Form, Output, ReaderGoneError
-from pystreams.streams import inventory, paged_calls
+from pystreams.measures import GroupRow, Row, StreamRow, View
+from pystreams.output import Column, Form, Output, ReaderGoneError
+from pystreams.streams import paged_calls
+from pystreams.streams.groups.group_states import STYLES, Consumer
 from pystreams.values import names, times
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
-from streamclient.reply_maps import pairs
-from streamwire.stream_id import StreamId
 
-_COMPLETIONS = 50  # maximum number of names that a shell completion offers
 _PLANS = 5  # number of new plans after outdated ones
 _NAMED = 5  # maximum number of streams that a warning names
 
@@ -142,28 +139,6 @@ class Run:
                 connection.close()
 
 
-class Name(click.ParamType[bytes]):
-    """Name of a stream, group, consumer or field, which may contain any bytes."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        del param, ctx
-        return value if isinstance(value, bytes) else names.from_shell(value)
-
-
-class EntryId(click.ParamType[bytes]):
-    """Complete ID of one entry. `5` means `5-0`, as in XACK and XDEL."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        try:
-            return str(StreamId.parse(str(value))).encode()
-        except ValueError:
-            self.fail(f"'{value}' is not an ID such as 1526919030474-0", param, ctx)
-
-
 class Seconds(click.ParamType[float]):
     """A duration, in seconds, of at least a tenth of a second."""
 
@@ -176,100 +151,6 @@ class Seconds(click.ParamType[float]):
             return max(0.1, times.duration(str(value), self.name) / 1000)
         except PystreamsError as failure:
             self.fail(str(failure.parameters["expected"]), param, ctx)
-
-
-def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """Return the first names that `found` yields, or an empty list if the server is unreachable."""
-    try:
-        with closing(connect(wanted_of(ctx), "")) as connection:
-            some = itertools.islice(found(connection), _COMPLETIONS)
-            # Names with control characters are omitted, because a shell prints candidates unchanged.
-            return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
-    except (PystreamsError, *BROKEN):
-        return []
-
-
-def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the server's streams whose names begin with `incomplete`."""
-    pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
-    return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
-
-
-class StreamName(Name):
-    """A stream's name, which a shell completes from the server's streams."""
-
-    name = "stream"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        return _streams_like(ctx, incomplete)
-
-
-class GroupName(Name):
-    """A group's name, which a shell completes from the groups of the preceding argument STREAM."""
-
-    name = "group"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        # If the command line ends in an option without its value, click has not parsed STREAM yet: use ctx.args.
-        words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
-        first = next((word for word in words if word), None)
-        if first is None:
-            return []
-        stream = first if isinstance(first, bytes) else names.from_shell(str(first))
-
-        def groups(connection: Connection) -> Iterator[bytes]:
-            for group in paged_calls.ask(connection, "XINFO", "GROUPS", stream):
-                if (name := pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
-                    yield name
-
-        return _completions(ctx, groups)
-
-
-class StreamPattern(click.ParamType[str]):
-    """A stream's name or a glob, completed like a name."""
-
-    name = "pattern"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        return _streams_like(ctx, incomplete)
-
-
-NAME, STREAM, GROUP, PATTERN, ID = Name(), StreamName(), GroupName(), StreamPattern(), EntryId()
-
-
-def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument STREAM."""
-    return click.argument("stream", type=STREAM)(function)
-
-
-def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument GROUP."""
-    return click.argument("group", type=GROUP)(function)
-
-
-def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option --limit to a verb that changes all matches: more matches than the limit are an error."""
-    text = "Maximum number of matches; more matches are an error. 0 for no limit."
-    return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
-
-
-def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the option --limit to a verb that lists things."""
-    text = f"Maximum number of {things} to show; 0 for all."
-    return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
-
-
-def ids_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the repeatable argument ID. The function receives each ID once."""
-    return click.argument("ids", nargs=-1, type=ID, metavar="[ID]...", callback=_each_once)(function)
-
-
-def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    del ctx, param
-    return tuple(dict.fromkeys(given))
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -477,3 +358,25 @@ def exit_with_found(run: Run) -> None:
     run.out.flush()
     run.close()
     click.get_current_context().exit(Status.FOUND)
+
+
+def write_rows(out: Output, view: View[Row], rows: Sequence[Row], *, empty: str = "") -> None:
+    """Write the rows under the titles of the view's measures. `empty`: note to write if there are no rows."""
+    columns = [Column(each.label, each.form.right, STYLES if each.form is measures.STATUS else None) for each in view]
+    out.table(columns, [[each.text(row) for each in view] for row in rows], empty=empty)
+
+
+def stream_document(view: View[StreamRow], row: StreamRow) -> dict[str, Any]:
+    """Return a stream as a document for programs."""
+    return {"stream": names.as_json(row.stream.name), **measures.document(view, row)}
+
+
+def group_document(view: View[GroupRow], row: GroupRow) -> dict[str, Any]:
+    """Return a group as a document for programs."""
+    named = {"stream": names.as_json(row.group.stream.name), "group": names.as_json(row.group.name)}
+    return {**named, **measures.document(view, row)}
+
+
+def consumer_document(row: Consumer) -> dict[str, Any]:
+    """Return a consumer as a document for programs."""
+    return {"consumer": names.as_json(row.name), **measures.document(measures.CONSUMER, row)}

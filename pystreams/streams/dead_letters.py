@@ -47,7 +47,7 @@ class Which:
     An empty criterion selects all letters.
     """
 
-    inventory: tuple[bytes, ...] = ()
+    ids: tuple[bytes, ...] = ()
     origin: bytes | None = None
     reason: bytes | None = None
     before: StreamId | None = None

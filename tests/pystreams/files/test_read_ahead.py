@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.commands.entries import produce
-from pystreams.commands.entries.produce import ReadAhead
+from pystreams.commands import produce
+from pystreams.commands.produce import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for

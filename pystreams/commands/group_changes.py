@@ -8,16 +8,8 @@ from typing import Any
 
 import click
 
-from pystreams.commands.selection import groups_of
-from pystreams.commands.verbs import (
-    GROUP,
-    PATTERN,
-    Run,
-    group_argument,
-    match_limit,
-    stream_argument,
-    verb,
-)
+from pystreams.commands.arguments import GROUP, PATTERN, group_argument, groups_of, match_limit, stream_argument
+from pystreams.commands.verbs import Run, verb
 from pystreams.errors import Status
 from pystreams.files.rows import read_positions
 from pystreams.output import Column

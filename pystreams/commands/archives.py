@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
+from pystreams.commands.arguments import STREAM, stream_argument
+from pystreams.commands.verbs import Run, verb
 from pystreams.connect.target import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows

@@ -10,19 +10,16 @@ from typing import Any
 import click
 
 from pystreams import measures
-from pystreams.commands import rows as rows_of
-from pystreams.commands.groups.changes import create, remove, seek
-from pystreams.commands.selection import matching
+from pystreams.commands.arguments import NAME, PATTERN, group_argument, limit_option, matching, stream_argument
+from pystreams.commands.group_changes import create, remove, seek
 from pystreams.commands.verbs import (
-    NAME,
-    PATTERN,
     Run,
+    consumer_document,
     exit_with_found,
-    group_argument,
-    limit_option,
-    stream_argument,
+    group_document,
     verb,
     verb_group,
+    write_rows,
 )
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
@@ -55,10 +52,10 @@ def ls(run: Run, pattern: str, limit: int) -> None:
     shown = sorted(shown[:limit] if limit else shown, key=lambda group: (group.stream.name, group.name))
     rows = list(map(GroupRow.judged, shown))
     if run.out.structured:
-        groups = [rows_of.group_document(measures.GROUP_DOCUMENT, row) for row in rows]
+        groups = [group_document(measures.GROUP_DOCUMENT, row) for row in rows]
         run.out.document({"groups": groups, "more": more}, "groups")
         return
-    rows_of.table(run.out, measures.GROUPS_LISTED, rows, empty="No consumer groups.")
+    write_rows(run.out, measures.GROUPS_LISTED, rows, empty="No consumer groups.")
     if more:
         run.out.note(f"Only {limit} groups are shown (--limit).")
 
@@ -82,8 +79,8 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     every = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
     consumers = every[:limit] if limit else every
     if run.out.structured:
-        described = rows_of.group_document(measures.GROUP_DETAILS, GroupRow(shown, status))
-        run.out.document({**described, "consumers": list(map(rows_of.consumer_document, consumers))})
+        described = group_document(measures.GROUP_DETAILS, GroupRow(shown, status))
+        run.out.document({**described, "consumers": list(map(consumer_document, consumers))})
         return
     alone = "given back" if shown.oldest_idle_ms is None else f"idle for {times.shown(shown.oldest_idle_ms)}"
     oldest = f", the first is {shown.oldest}, {alone}" if shown.oldest else ""
@@ -97,7 +94,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     for title, text in rows:
         run.out.line(f"{title:<9} {text}")
     run.out.line()
-    rows_of.table(run.out, measures.CONSUMER, consumers, empty="No consumers.")
+    write_rows(run.out, measures.CONSUMER, consumers, empty="No consumers.")
     if len(every) > len(consumers):
         run.out.note(f"Only {limit} of {len(every):,} consumers are shown (--limit).")
 
@@ -209,13 +206,13 @@ def _show(run: Run, rows: list[GroupRow], now: int, sort: str | None, limit: int
     if run.out.structured:
         at = {"at": times.iso(now)} if watch else {}
         view = measures.GROUP_WATCHED if watch else measures.GROUP_JUDGED
-        groups = [rows_of.group_document(view, row) for row in rows]
+        groups = [group_document(view, row) for row in rows]
         run.out.document({**at, "groups": groups, "more": more, "totals": totals}, "groups")
         return
     if watch:
         run.out.line(f"{times.iso(now)}")
     columns = measures.GROUPS_WATCHED if watch else measures.GROUPS_LAGGING
-    rows_of.table(run.out, columns, rows, empty="No consumer groups.")
+    write_rows(run.out, columns, rows, empty="No consumer groups.")
     if totals is not None and totals["groups"] > 1:
         statuses = ", ".join(f"{count:,} {word}" for word, count in totals["status"].items() if count)
         lag = numbers.count(totals["lag"], exact=totals["lag_exact"])

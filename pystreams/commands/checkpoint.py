@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, exit_with_found, verb, verb_group
+from pystreams.commands.arguments import NAME
+from pystreams.commands.verbs import Run, exit_with_found, verb, verb_group
 from pystreams.files import checkpoints
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output import Column

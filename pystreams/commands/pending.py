@@ -8,16 +8,8 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import (
-    NAME,
-    Run,
-    group_argument,
-    ids_argument,
-    limit_option,
-    stream_argument,
-    verb,
-    verb_group,
-)
+from pystreams.commands.arguments import NAME, group_argument, ids_argument, limit_option, stream_argument
+from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output import Column
 from pystreams.streams import paged_calls

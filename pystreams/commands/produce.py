@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, stream_argument, verb
+from pystreams.commands.arguments import NAME, stream_argument
+from pystreams.commands.verbs import Run, verb
 from pystreams.errors import fail
 from pystreams.files import rows
 from pystreams.streams.transfer import Producer, Target, paced

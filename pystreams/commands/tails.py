@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
+from pystreams.commands.arguments import GROUP, NAME, PATTERN, stream_argument
+from pystreams.commands.verbs import Run, verb
 from pystreams.output import Lines
 from pystreams.streams import entries, inventory
 from pystreams.streams.entries import Found
