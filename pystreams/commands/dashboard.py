@@ -23,9 +23,9 @@ from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 
 if TYPE_CHECKING:
-    from pystreams.dashboard.api.reading import Decoders
-    from pystreams.dashboard.app.oidc import Provider
-    from pystreams.dashboard.app.run import Target
+    from pystreams.dashboard.oidc import Provider
+    from pystreams.dashboard.reading import Decoders
+    from pystreams.dashboard.run import Target
 
 _SHORTEST_TOKEN = 16
 _PACKAGES = ("starlette", "uvicorn", "numpy", "prometheus_client", "authlib", "httpx")  # of the extra `dashboard`
@@ -156,7 +156,7 @@ def ui(
         if find_spec(package) is None:
             name = package.replace("_", "-")
             fail("PACKAGE_MISSING", what="pystreams ui", package=name, extra="dashboard")
-    from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
     pause = max(100, times.duration(interval, "--interval")) / 1000
     certificate = _certificate(tls_certificate, tls_key)
@@ -197,7 +197,7 @@ def _targets(
     stack: ExitStack,
 ) -> list[Target]:
     """Return the servers of the profiles in `servers`, or else the server that every verb would use."""
-    from pystreams.dashboard.app.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
     from pystreams.metrics.collector import Collector  # noqa: PLC0415
     from pystreams.metrics.exporter import Exporter  # noqa: PLC0415 - the same
 
@@ -222,7 +222,7 @@ def _targets(
 
 def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
     """Return the decoders of values, by stream."""
-    from pystreams.dashboard.api.reading import Decoders  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.reading import Decoders  # noqa: PLC0415 - an extra, which other verbs do without
 
     if url is None:
         return Decoders(rules)
@@ -238,7 +238,7 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
         if key is not None:
             fail("INVALID_VALUE", name="--tls-key", value=key, expected="it requires --tls-certificate")
         return None, None
-    from pystreams.dashboard.app.run import Certificate  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.run import Certificate  # noqa: PLC0415 - an extra, which other verbs do without
 
     found = Certificate(Path(certificate), None if key is None else Path(key))
     try:
@@ -271,7 +271,7 @@ def _provider(given: Mapping[str, str | None]) -> Provider | None:
         fail("INVALID_VALUE", name="--oidc-issuer", value=issuer or "", expected="it requires --oidc-client")
     if not issuer.startswith("https://") and urlsplit(issuer).hostname not in ("127.0.0.1", "::1", "localhost"):
         fail("INVALID_VALUE", name="--oidc-issuer", value=issuer, expected="it must begin with https://")
-    from pystreams.dashboard.app.oidc import Provider  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.oidc import Provider  # noqa: PLC0415 - an extra, which other verbs do without
 
     texts = {name.removeprefix("oidc_"): value or "" for name, value in given.items()}
     return Provider(**texts)

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.dashboard.sampling.sampler import ServerSamples
+from pystreams.dashboard.sampler import ServerSamples
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of

@@ -15,12 +15,11 @@ from starlette.testclient import TestClient
 from pystreams.connect import target
 from pystreams.connect.target import Wanted
 from pystreams.dashboard import audit_log
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.reading import Decoders
-from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.sampling.sampler import Sampler
-from pystreams.dashboard.security.masks import Masks
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.reading import Decoders, Masks
+from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.site import Part, site
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options

@@ -12,8 +12,8 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted
-from pystreams.dashboard.api.changes import CHANGES
 from pystreams.dashboard.audit_log import Audit, RecordedChange
+from pystreams.dashboard.changes import CHANGES
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import fill
 from tests.pystreams.dashboard.conftest import Dashboard, address_of, dashboard_of

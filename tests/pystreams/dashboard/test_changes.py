@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import redis
 
-from pystreams.dashboard.api import changes
-from pystreams.dashboard.api.changes import CHANGES
+from pystreams.dashboard import changes
+from pystreams.dashboard.changes import CHANGES
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 

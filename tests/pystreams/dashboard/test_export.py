@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
-from pystreams.dashboard.api import export
-from pystreams.dashboard.api.export import Streamed
+from pystreams.dashboard import export
+from pystreams.dashboard.export import Streamed
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for

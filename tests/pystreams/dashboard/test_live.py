@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.dashboard.api.export import SENT
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.run import Server, Watch, listen
-from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.sampling import sampler as sampler_module
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard import sampler as sampler_module
+from pystreams.dashboard.export import SENT
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.run import Server, Watch, listen
+from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.site import Part, site
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, address_of, no_metrics
 from tests.suite.waiting import wait_for

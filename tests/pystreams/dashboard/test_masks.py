@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted
-from pystreams.dashboard.security.masks import MASKED, Masks
+from pystreams.dashboard.reading import MASKED, Masks
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of
 

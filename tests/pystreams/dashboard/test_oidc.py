@@ -21,10 +21,10 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from starlette.testclient import TestClient
 
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.oidc import Oidc, Provider, roles
-from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.oidc import Oidc, Provider, roles
+from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.site import Part, site
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics

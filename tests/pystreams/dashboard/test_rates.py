@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.dashboard.sampling.sampler import ServerSamples, pause_after
+from pystreams.dashboard.sampler import ServerSamples, pause_after
 from pystreams.metrics.collector import Collector
 from pystreams.streams.groups.sampling import Rates
 from streamclient.connection import Connection

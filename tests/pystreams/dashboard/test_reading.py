@@ -14,8 +14,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted
-from pystreams.dashboard.api.reading import Decoders, Reader
-from pystreams.dashboard.security.masks import MASKED, Masks
+from pystreams.dashboard.reading import MASKED, Decoders, Masks, Reader
 from streamclient.errors import PystreamsError
 from streamclient.formats.registry import Registry
 from tests import servers

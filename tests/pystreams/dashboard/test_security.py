@@ -11,11 +11,9 @@ from starlette.testclient import TestClient
 
 from pystreams.commands.root import cli
 from pystreams.commands.verbs import NEEDS
-from pystreams.dashboard.api import overview
-from pystreams.dashboard.app import run
-from pystreams.dashboard.app.site import QUESTIONS
-from pystreams.dashboard.security.guard import BODY_BYTES, Guard, host_is_known
-from pystreams.dashboard.security.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
+from pystreams.dashboard import overview, run
+from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
+from pystreams.dashboard.site import BODY_BYTES, QUESTIONS, Guard, host_is_known
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystreams.dashboard.sampling.series import History
+from pystreams.dashboard.history import History
 
 
 def test_values_older_than_the_span_are_dropped() -> None:

@@ -13,10 +13,10 @@ import redis
 from starlette.testclient import TestClient
 
 from pystreams.connect import profiles
-from pystreams.dashboard.api import requests
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.site import Part, site
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard import requests
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.site import Part, site
 from pystreams.errors import CommandError
 from streamclient.errors import PystreamsError
 from tests import servers

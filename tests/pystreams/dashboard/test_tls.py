@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.dashboard.app.run import Certificate
+from pystreams.dashboard.run import Certificate
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.servers.certificates import authority, certificate

@@ -17,11 +17,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, e
 
 from pystreams.connect.target import Wanted
 from pystreams.dashboard import audit_log
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.run import Server, listen
-from pystreams.dashboard.app.site import Part, site
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.run import Server, listen
+from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.site import Part, site
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields

@@ -9,7 +9,7 @@ import pytest
 import redis
 from playwright.sync_api import expect
 
-from pystreams.dashboard.api import letters, pending
+from pystreams.dashboard import pending
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests.pystreams.dashboard.browser.conftest import Opened, Shown, fill, row
 
@@ -82,7 +82,7 @@ def test_histograms_of_a_sample_show_its_size(
     monkeypatch.setattr(pending, "_WHOLE", 3)
     monkeypatch.setattr(pending, "_STRETCHES", 2)
     monkeypatch.setattr(pending, "_STRETCH", 1)
-    monkeypatch.setattr(letters, "_SAMPLE", 2)
+    monkeypatch.setattr(pending, "_SAMPLE", 2)
     page = shown("letters/failed")
     expect(page.get_by_text("Based on the last 2 of 4 entries.")).to_have_count(2)
     page = shown("pending/orders/billing")

@@ -12,7 +12,7 @@ import pytest
 import redis
 from playwright.sync_api import APIResponse, Browser, Route, expect
 
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.sampler import Sampler
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, Shown, fill, row, served
 from tests.pystreams.dashboard.conftest import TOKEN, address_of

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from pystreams.dashboard.app.endpoints import Endpoints
+from pystreams.dashboard.endpoints import Endpoints
 
 # authlib warns of changes in its own dependencies, which an operator cannot influence.
 with warnings.catch_warnings():

@@ -26,15 +26,14 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pystreams.dashboard import audit_log
-from pystreams.dashboard.api.export import SENT
-from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.api.reading import AUTOMATIC, Decoders
-from pystreams.dashboard.app.oidc import Oidc, Provider
-from pystreams.dashboard.app.site import Part, Site, site
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
-from pystreams.dashboard.sampling.series import History
-from pystreams.dashboard.security.masks import Masks
+from pystreams.dashboard.export import SENT
+from pystreams.dashboard.history import History
+from pystreams.dashboard.login import Rules
+from pystreams.dashboard.oidc import Oidc, Provider
+from pystreams.dashboard.reading import AUTOMATIC, Decoders, Masks
+from pystreams.dashboard.sampler import INTERVAL, Sampler
+from pystreams.dashboard.site import Part, Site, site
 from pystreams.metrics.exporter import Exporter
 from streamclient.config.address import Address
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from pystreams import measures
-from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests import Asked
-from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.dashboard import shapes
+from pystreams.dashboard.requests import Asked
+from pystreams.dashboard.sampler import Snapshot
 from pystreams.measures import QueryRow
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import group_states as of_groups

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pystreams import measures
-from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.reading import Reader
-from pystreams.dashboard.api.requests import Asked
+from pystreams.dashboard import shapes
+from pystreams.dashboard.reading import Reader
+from pystreams.dashboard.requests import Asked
 from pystreams.errors import fail
 from pystreams.measures import StreamRow
 from pystreams.streams import entries, inventory, paged_calls

@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pystreams.dashboard.api.reading import AUTOMATIC, Decoders, Reader
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.sampling.sampler import Sampler
-from pystreams.dashboard.sampling.snapshot import Snapshot
-from pystreams.dashboard.security.masks import NOTHING, Masks
-from pystreams.dashboard.security.sessions import Session
+from pystreams.dashboard.login import Session
+from pystreams.dashboard.reading import AUTOMATIC, NOTHING, Decoders, Masks, Reader
+from pystreams.dashboard.sampler import Sampler, Snapshot
 from pystreams.errors import fail
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError, ResponseError, error

@@ -23,7 +23,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pystreams.dashboard.api.requests import Asked
+from pystreams.dashboard.requests import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls

@@ -14,10 +14,10 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pystreams.dashboard.api import changes, export, login, overview
-from pystreams.dashboard.api.requests import Access, Asked, Traffic, query
-from pystreams.dashboard.sampling.sampler import Sampler
-from pystreams.dashboard.security.sessions import Session, Sessions, same
+from pystreams.dashboard import changes, export, login, overview
+from pystreams.dashboard.login import Session, Sessions, same
+from pystreams.dashboard.requests import Access, Asked, Traffic, query
+from pystreams.dashboard.sampler import Sampler
 from pystreams.errors import FAILURES, Status, status_of
 from streamclient.connection import BROKEN
 from streamclient.errors import PystreamsError
