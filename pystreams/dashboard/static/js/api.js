@@ -1,4 +1,6 @@
-// Requests to the dashboard's server. A failed request throws a Failure with a sentence for the user.
+// Requests to the dashboard's server, news of the sampled server, and new entries of a followed stream.
+// A failed request throws a Failure with a sentence for the user. Pages ask for news every second: a browser opens only six
+// connections to a host, so that a stream of events would leave none for the seventh window. A hidden page does not ask.
 
 export class Failure extends Error {
   constructor(status, id, message) {
@@ -43,7 +45,7 @@ async function answer(path, options) {
   throw failed(response, document);
 }
 
-export function address(path, given = {}) {
+function address(path, given = {}) {
   const known = Object.entries(given).filter(([name, value]) => value !== null && value !== undefined && (value !== "" || NAMES.includes(name)));
   const query = new URLSearchParams(known).toString();
   return query ? `${path}?${query}` : path;
@@ -82,4 +84,67 @@ export function remember(document) {
   state.servers = document.servers ?? [];
   state.oidc = Boolean(document.oidc);
   state.columns = document.columns;
+}
+
+const PAUSE_MS = 1000;
+const TAIL_PAUSE_MS = 500;
+const PAUSE_AFTER_FAILURE_MS = 1500;
+
+// Calls `callback` with each new sample of the server, and with null if the dashboard does not answer.
+export class LiveSamples {
+  constructor(callback) {
+    this.callback = callback;
+    this.number = null;
+    this.seen = () => { if (!document.hidden) this.ask(); };
+    document.addEventListener("visibilitychange", this.seen);
+    this.seen();
+  }
+
+  async ask() {
+    clearTimeout(this.timer);
+    if (this.ended || this.asking) return;
+    this.asking = true;
+    try {
+      const sample = await get("news");
+      if (sample.number !== this.number && !this.ended) this.callback(sample);
+      this.number = sample.number;
+    } catch (failure) {
+      if (failure.status !== 401 && !this.ended) this.callback(null);
+      this.number = null;
+    } finally {
+      this.asking = false;
+      if (!document.hidden) this.timer = setTimeout(() => this.ask(), PAUSE_MS);
+    }
+  }
+
+  end() {
+    this.ended = true;
+    clearTimeout(this.timer);
+    document.removeEventListener("visibilitychange", this.seen);
+  }
+}
+
+// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a failure, it continues after the last
+// entry. Returns a function that stops following.
+export function follow(stream, where, arrived, failed) {
+  let after = "";
+  let timer = null;
+  let ended = false;
+  const ask = async () => {
+    let pause = TAIL_PAUSE_MS;
+    try {
+      const found = await get("tail", { stream, where, after });
+      if (ended) return;
+      after = found.after;
+      if (found.more) pause = 0;
+      arrived(found);
+    } catch (failure) {
+      if (ended) return;
+      failed(failure.message);
+      pause = PAUSE_AFTER_FAILURE_MS;
+    }
+    timer = setTimeout(ask, pause);
+  };
+  ask();
+  return () => { ended = true; clearTimeout(timer); };
 }

@@ -1,7 +1,6 @@
 // Charts over time, drawn by uPlot, each with a description in words for screen readers.
 
-import { h, replace, text } from "./dom.js";
-import { bytes, clock, seconds } from "./format.js";
+import { bytes, clock, h, replace, seconds, text } from "./dom.js";
 
 const HEIGHT = 160;
 const [MARGIN, CHARACTER] = [48, 7.2]; // the smallest width of the vertical axis, and the width of a character, in pixels

@@ -1,22 +1,40 @@
 // The page: login, navigation, choice of the screen, keyboard shortcuts, and news of the server.
 
-import { Failure, get, HERE, onLoggedOut, post, remember, state } from "./api.js";
-import { dialog } from "./changes.js";
-import { h, icon, replace, text } from "./dom.js";
-import { duration } from "./format.js";
-import { LiveSamples } from "./live.js";
-import { panel, toast } from "./parts.js";
-import { audit } from "./screens/audit.js";
-import { group } from "./screens/group.js";
-import { groups } from "./screens/groups.js";
-import { letters } from "./screens/letters.js";
-import { login } from "./screens/login.js";
-import { overview } from "./screens/overview.js";
-import { pending } from "./screens/pending.js";
-import { queries } from "./screens/queries.js";
-import { server } from "./screens/server.js";
-import { servers } from "./screens/servers.js";
-import { stream } from "./screens/stream.js";
+import { Failure, get, HERE, LiveSamples, onLoggedOut, post, remember, state } from "./api.js";
+import { audit, dialog } from "./changes.js";
+import { duration, field, h, icon, panel, replace, text, toast } from "./dom.js";
+import { letters, pending } from "./pending.js";
+import { overview, queries, server, servers } from "./servers.js";
+import { group, groups, stream } from "./streams.js";
+
+function login(failed, entered) {
+  const user = h("input", { name: "user", autocomplete: "username", spellcheck: "false", autocapitalize: "none" });
+  const password = h("input", { name: "password", type: "password", autocomplete: "current-password" });
+  const token = h("input", { name: "token", type: "password", autocomplete: "off" });
+  const problem = h("p", { class: "error", role: "alert" }, failed);
+  const go = h("button", { type: "submit", class: "button primary" }, "Log in");
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    go.disabled = true;
+    problem.replaceChildren();
+    try {
+      remember(await post("login", token.value ? { token: token.value } : { user: user.value, password: password.value }));
+      entered();
+    } catch (failure) {
+      replace(problem, failure.message);
+      go.disabled = false;
+    }
+  } },
+  h("div", { class: "brand" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
+  h("div", {}, h("h1", {}, "Log in"), h("p", { class: "muted mono" }, state.server)),
+  state.oidc ? h("a", { class: "button primary", href: "/oidc/login" }, "Log in with single sign-on") : null,
+  field("User", user), field("Password", password),
+  h("p", { class: "hint" }, "A user of the server's ACL. If the server has no password, leave both empty."),
+  h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
+    h("p", { class: "hint" }, "'pystreams ui' prints the token at the end of the URL when it starts.")),
+  problem, go, HERE ? h("p", { class: "hint" }, h("a", { href: "/#/servers" }, "All servers")) : null);
+  return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
+}
 
 const SCREENS = { servers, audit, "": overview, groups, group, stream, pending, letters, queries, server };
 const MENU = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
@@ -241,7 +259,7 @@ const REFUSALS = {
   role: "You are logged in at the login provider, but have no role in this dashboard.",
 };
 
-export async function enter() {
+async function enter() {
   frame?.leave();
   frame = null;
   let failed = "";

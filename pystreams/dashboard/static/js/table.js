@@ -1,8 +1,9 @@
 // Tables. Rows are matched by their keys, and a cell is redrawn only if its value has changed, so that updates keep the
-// focus and the selection. A click on a header makes the server sort the rows.
+// focus and the selection. A click on a header makes the server sort the rows. The server describes the columns of streams,
+// groups, consumers and queries: the command line shows the same measures.
 
-import { h, replace, text } from "./dom.js";
-import { count } from "./format.js";
+import { state } from "./api.js";
+import { bytes, count, h, rate, replace, seconds, spark, status, text } from "./dom.js";
 
 // A column: {id, title, value: (row) => plain value, cell: (row) => node or text, right, sort, class, head}.
 export class Table {
@@ -133,4 +134,22 @@ export class Walker {
     this.back.disabled = this.starts.length === 1;
     this.on.disabled = following === null;
   }
+}
+
+const TEXTS = { bytes, count, duration: seconds, rate };
+
+// `links`: cells that lead to other pages, by column: (row, shown) => node, where `shown` is the cell without a link.
+export function columns(kind, links = {}) {
+  return state.columns[kind].flatMap(({ id, title, key, form, right, help, optional, trend }) => {
+    const value = (row) => (form in TEXTS ? TEXTS[form](row[key], row[`${key}_exact`]) : row[key]);
+    const shown = (row) => {
+      if (form === "status") return status(row[key]);
+      return form in TEXTS && !row[key] ? h("span", { class: "zero" }, value(row)) : value(row);
+    };
+    const column = { id, title, sort: id, right, help, head: id === "name", class: form === "name" ? "name" : optional ? "optional" : "",
+      value, cell: (row) => (links[id] ? links[id](row, shown(row)) : shown(row)) };
+    const picture = { id: "trend", title: trend, class: "optional", value: (row) => row.trends[id],
+      cell: (row) => spark(row.trends[id], `${title}, ${trend.toLowerCase()}`) };
+    return trend ? [column, picture] : [column];
+  });
 }

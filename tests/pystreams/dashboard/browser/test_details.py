@@ -98,7 +98,7 @@ def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
     ticks = page.evaluate(
         """async () => {
           const { Chart } = await import("/static/js/charts.js");
-          const { count, seconds, short } = await import("/static/js/format.js");
+          const { count, seconds, short } = await import("/static/js/dom.js");
           const found = [];
           for (const [high, show] of [[1, count], [2, short], [0, short], [3, count], [1900000, count], [2000, seconds],
               [7000, seconds], [400000, seconds]]) {

@@ -1,0 +1,221 @@
+// Overview of a server: totals, groups that need attention and all streams; its Spark queries and its state; and all servers.
+
+import { get } from "./api.js";
+import { Chart } from "./charts.js";
+import { bytes, count, debounced, duration, facts, h, moment, nothing, panel, panelWith, rate, replace, replaceIfChanged, seconds, segments, short, status, things, Tiles } from "./dom.js";
+import { columns, Pager, Table } from "./table.js";
+
+const SIZE = 50;
+
+export function streamLink(name, tab = "") {
+  return h("a", { href: `#/stream/${name.key}${tab}`, title: name.text }, name.text || "(no name)");
+}
+
+const groupLink = (row) => h("a", { href: `#/group/${row.stream.key}/${row.name.key}`, title: `${row.name.text} of ${row.stream.text}` }, `${row.name.text} of ${row.stream.text}`);
+
+export async function overview({ query }) {
+  const tiles = new Tiles([["streams", "Streams"], ["rate", "Entries per second"], ["lag", "Lag of all groups"], ["behind", "Furthest behind"], ["pending", "Pending"], ["memory", "Memory"]]);
+  const chartRate = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
+  const chartLag = new Chart("Lag and pending of all groups", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
+  const attention = h("div");
+  const search = h("input", { type: "search", placeholder: "Search streams", "aria-label": "Search streams", value: query.get("search") ?? "" });
+  const pager = new Pager(SIZE, () => list());
+  const table = new Table({
+    label: "Streams", columns: columns("streams", { name: (row) => streamLink(row.name) }), key: (row) => row.name.key, sort: "status", order: "falling",
+    onsort: () => { pager.page = 0; list(); },
+    empty: () => (search.value ? nothing("No stream matches.", "Search for a part of the name. Case is ignored.")
+      : known ? nothing("There are no streams.", "A stream appears here with its first entry.") : nothing("The server has not answered yet.")),
+  });
+  search.addEventListener("input", debounced(() => { pager.page = 0; list(); }));
+  const asked = { number: 0 };
+  let known = false; // whether there is a sample
+
+  async function list() {
+    const number = asked.number += 1;
+    const found = await get("streams", { search: search.value, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
+    if (number !== asked.number) return;
+    known = found.at > 0;
+    table.update(found.rows);
+    pager.update(found.rows.length, found.total);
+  }
+
+  async function summary() {
+    const found = await get("overview");
+    const { server } = found;
+    const totals = found.totals ?? {}; // no totals: this user may see only some of very many streams
+    const entries = totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`;
+    tiles.set("streams", count(totals.streams), totals.unreadable ? `${entries}; no permission for ${things(totals.unreadable, "more stream")}` : entries);
+    tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
+    tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
+    tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(found.at ? 0 : null), found.furthest ? groupLink(found.furthest) : found.at ? "everything is delivered" : "no answer yet");
+    tiles.set("pending", count(totals.pending), "not acknowledged");
+    tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
+    chartRate.update(found.curves);
+    chartLag.update(found.curves);
+    const others = found.attention_total === null ? null : found.attention_total - found.attention.length;
+    replaceIfChanged(attention, [found.attention, totals.groups, others, found.at === 0], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
+      h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
+        h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
+        h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))),
+    others === 0 ? null : h("a", { href: "#/groups?status=attention&sort=status", class: "more" }, others === null ? "More groups" : things(others, "more group")))
+      : h("p", { class: "allwell" }, found.at ? status("ok") : null, totals.groups ? "No group needs attention." : found.at ? "There are no consumer groups yet." : "The server has not answered yet.")));
+  }
+
+  const refresh = () => Promise.all([summary(), list()]);
+  await refresh();
+  const element = h("div", {}, h("h1", { class: "visually-hidden" }, "Overview"), tiles.element,
+    panel("Needs attention", attention), h("div", { class: "columns" }, chartRate.element, chartLag.element),
+    panelWith("Streams", search, table.element, pager.element));
+  return { title: "Overview", element, refresh, leave: () => { chartRate.leave(); chartLag.leave(); } };
+}
+
+const SILENT = "No report for more than a minute and more than five usual intervals: the query has stopped, or has nothing to read. The numbers are from its last report.";
+const CELLS = {
+  name: (row) => h("span", { title: row.id }, row.query),
+  state: (row) => (row.silent ? h("span", { class: "badge warning", title: SILENT }, "silent") : h("span", { class: "badge accent" }, "reporting")),
+  age: (row, shown) => [shown, " ago"],
+  lost: (row, shown) => (row.lost ? h("span", { class: "badge bad" }, shown) : shown),
+};
+const STREAMS = [
+  { id: "query", title: "Query", head: true, class: "name", value: (row) => row.query },
+  { id: "stream", title: "Stream", class: "name", value: (row) => row.stream, cell: (row) => h("a", { href: `#/stream/${row.stream.key}` }, row.stream.text) },
+  { id: "position", title: "Checkpoint", class: "mono nowrap", help: "The last entry that the query has read", value: (row) => row.position },
+  { id: "group", title: "Group", class: "name", value: (row) => row.group, cell: (row) => (row.group ? h("a", { href: `#/group/${row.stream.key}/${row.group.key}` }, row.group.text) : "–") },
+  { id: "difference", title: "Difference", help: "Difference between the checkpoint and the position of the group, and its effect on a restart", value: (row) => row.difference,
+    cell: (row) => h("span", { class: row.difference ? "bad" : null, title: row.group_position ? `The group is at ${row.group_position}.` : null }, row.difference || "none") },
+  { id: "status", title: "Status", value: (row) => row.status, cell: (row) => status(row.status) },
+  { id: "lag", title: "Behind", right: true, value: (row) => count(row.lag, row.lag_exact) },
+  { id: "rate", title: "Rows/s", right: true, class: "optional", value: (row) => rate(row.entries_per_second) },
+  { id: "lost", title: "Lost", right: true, class: "optional", value: (row) => short(row.lost) },
+];
+
+export async function queries() {
+  const table = new Table({ label: "Spark queries", columns: columns("queries", CELLS), key: (row) => row.id,
+    empty: () => nothing("No Spark query has reported.", h("code", {}, "StreamMonitor.install(spark, url=...)"), " in a query's program writes a report of each batch to the stream ", h("code", {}, "pystreams:queries"), ".") });
+  const streams = new Table({ label: "Streams of the queries", columns: STREAMS, key: (row) => `${row.query} ${row.stream.key}`, empty: () => nothing("No streams.") });
+  const second = panel("Checkpoints next to groups", streams.element);
+
+  async function refresh() {
+    const found = await get("queries");
+    table.update(found.rows);
+    streams.update(found.streams);
+    second.hidden = found.streams.length === 0;
+  }
+
+  await refresh();
+  return { title: "Spark queries", element: h("div", {}, h("h1", {}, "Spark queries"), panel("Queries", table.element), second), refresh };
+}
+
+const NAMES = {
+  used_memory: ["Used", bytes], used_memory_peak: ["Peak", bytes], used_memory_rss: ["Resident", bytes], maxmemory: ["Limit", (value) => (value === "0" ? "none" : bytes(value))], maxmemory_policy: ["Policy"],
+  loading: ["Loading", yes], aof_enabled: ["Append-only file", (value) => (value === "1" ? "on" : "off")], aof_last_write_status: ["Last write"], aof_last_bgrewrite_status: ["Last rewrite"],
+  aof_rewrite_in_progress: ["Rewriting now", yes], aof_current_size: ["File size", bytes], rdb_last_save_time: ["Last snapshot", (value) => (Number(value) > 0 ? moment(Number(value) * 1000) : "never")], rdb_changes_since_last_save: ["Changes since", count],
+  rdb_bgsave_in_progress: ["Saving now", yes], rdb_last_bgsave_status: ["Last save"],
+  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Master port"], master_link_status: ["Link"], master_last_io_seconds_ago: ["Last contact", (value) => duration(value * 1000)],
+  master_repl_offset: ["Offset", count], slave_repl_offset: ["Read up to", count], repl_backlog_size: ["Backlog", bytes],
+  total_connections_received: ["Connections", count], rejected_connections: ["Refused", count], total_commands_processed: ["Commands", count], instantaneous_ops_per_sec: ["Now", rate],
+  total_net_input_bytes: ["Received", bytes], total_net_output_bytes: ["Sent", bytes], total_error_replies: ["Error replies", count], evicted_keys: ["Evicted keys", count], expired_keys: ["Expired keys", count],
+};
+
+function yes(value) { return value === "1" ? "yes" : "no"; }
+
+function section(lines) {
+  const rows = Object.entries(lines).filter(([, value]) => value !== null).map(([line, value]) => {
+    const [label, show = String] = NAMES[line] ?? [line];
+    return [label, show === count || show === bytes || show === rate ? show(Number(value)) : show(value)];
+  });
+  return rows.length ? facts(rows) : h("p", { class: "muted" }, "Not reported by the server.");
+}
+
+const REFUSALS = [
+  { id: "user", title: "User", head: true, class: "name", value: (row) => row.user },
+  { id: "reason", title: "May not", value: (row) => row.reason, cell: (row) => MAY_NOT[row.reason] ?? row.reason },
+  { id: "object", title: "What", class: "wrap mono", value: (row) => row.object },
+  { id: "count", title: "Times", right: true, value: (row) => count(row.count) },
+  { id: "ago", title: "Last", right: true, value: (row) => `${duration(row.ago_ms)} ago` },
+  { id: "client", title: "Client", class: "nowrap optional mono", value: (row) => row.client },
+];
+const MAY_NOT = { command: "call the command", key: "use the key", channel: "use the channel", auth: "log in" };
+export async function server() {
+  const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
+  const commands = new Chart("Commands per second, without this dashboard", [{ name: "commands", label: "commands", show: short }]);
+  const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
+  const parts = Object.fromEntries(["memory", "persistence", "replication", "traffic"].map((name) => [name, h("div", { class: "body" })]));
+  let permitted = true;
+  const table = new Table({ label: "Refusals", columns: REFUSALS, key: (row) => row.id, empty: () => (permitted ? nothing("Nothing was refused.")
+    : nothing("Not permitted.", "The server refuses ACL LOG to this user. ACL SETUSER grants it.")) });
+  const nodes = h("span");
+  let node = "";
+
+  async function refresh() {
+    const [found, seen] = await Promise.all([get("server", { node }), get("overview")]);
+    const { facts: known } = found;
+    if (found.nodes.length > 1 && !nodes.firstChild) replace(nodes, segments("Node", found.nodes.map((each) => [each, each]), found.node, (each) => { node = each; refresh(); }));
+    tiles.set("product", known.product, known.address);
+    tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
+    tiles.set("clients", count(known.clients));
+    tiles.set("commands", short(known.commands_per_second), `and ${short(known.own_commands_per_second)} by this dashboard`);
+    tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
+    tiles.set("role", known.role ?? "–", things(found.replicas.length, "replica"));
+    commands.update(seen.curves);
+    memory.update(seen.curves);
+    for (const [name, part] of Object.entries(parts)) replace(part, section(found.sections[name]), name === "replication" && found.replicas.length ? h("ul", {}, found.replicas.map((line) => h("li", { class: "mono" }, line))) : null);
+    permitted = found.refusals !== null;
+    table.update(found.refusals ?? []);
+  }
+
+  await refresh();
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
+    h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
+    panel("Refused by the ACL", table.element));
+  return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
+}
+
+const EVERY_MS = 2000;
+const NONE = "–";
+
+const health = (row) => {
+  if (row.user === null) return ["", "Not logged in"];
+  if (row.problem !== null) return ["stop", row.number ? `No answer for ${duration(row.age_ms)}` : "Connecting"];
+  return ["ok", "Connected"];
+};
+const bad = (row) => (row.totals ? (row.totals.statuses.stop ?? 0) + (row.totals.statuses.stall ?? 0) : null);
+const sum = (rows, name) => rows.reduce((total, row) => total + (row.totals?.[name] ?? 0), 0);
+
+const COLUMNS = [
+  { id: "name", title: "Server", head: true, class: "name", value: (row) => [row.name, row.path], cell: (row) => h("a", { href: `${row.path || "/"}#/` }, row.name) },
+  { id: "state", title: "State", value: (row) => health(row), cell: (row) => {
+    const [kind, words] = health(row);
+    return kind ? h("span", { class: `status ${kind}`, title: row.problem }, h("i", { "aria-hidden": "true" }), words) : h("a", { href: `${row.path || "/"}#/` }, words);
+  } },
+  { id: "streams", title: "Streams", right: true, value: (row) => count(row.totals?.streams) },
+  { id: "rate", title: "Entries/s", right: true, value: (row) => rate(row.totals?.rate) },
+  { id: "lag", title: "Lag", right: true, value: (row) => count(row.totals?.lag, row.totals?.exact) },
+  { id: "behind", title: "Behind", right: true, value: (row) => (row.totals ? duration(row.totals.behind_ms ?? 0) : NONE) },
+  { id: "pending", title: "Pending", right: true, value: (row) => count(row.totals?.pending) },
+  { id: "bad", title: "Stalled groups", right: true, value: (row) => bad(row), cell: (row) => (bad(row) ? h("span", { class: "badge bad" }, count(bad(row))) : count(bad(row))) },
+  { id: "memory", title: "Memory", right: true, class: "optional", value: (row) => bytes(row.server?.memory) },
+  { id: "product", title: "Product", class: "nowrap optional", value: (row) => row.server?.product ?? "" },
+  { id: "rights", title: "Rights", class: "nowrap optional", value: (row) => (row.user === null ? "" : `${row.user}, ${row.changes ? "may change" : "read-only"}`) },
+];
+
+export async function servers() {
+  const tiles = new Tiles([["servers", "Servers"], ["streams", "Streams"], ["rate", "Entries per second"], ["lag", "Lag"], ["pending", "Pending"], ["bad", "Stalled groups"]]);
+  const table = new Table({ label: "Servers", columns: COLUMNS, key: (row) => row.path, empty: () => nothing("There are no servers.") });
+
+  async function refresh() {
+    const { rows } = await get("servers");
+    const well = rows.filter((row) => row.user !== null && row.problem === null);
+    tiles.set("servers", `${well.length} of ${rows.length}`, "connected");
+    tiles.set("streams", count(sum(well, "streams")), `${short(sum(well, "entries"))} entries`);
+    tiles.set("rate", rate(sum(well, "rate")));
+    tiles.set("lag", count(sum(well, "lag"), well.every((row) => row.totals?.exact ?? true)), things(sum(well, "groups"), "group"));
+    tiles.set("pending", count(sum(well, "pending")), "not acknowledged");
+    tiles.set("bad", count(well.reduce((total, row) => total + (bad(row) ?? 0), 0)), "stopped or stalled");
+    table.update(rows);
+  }
+
+  await refresh();
+  const timer = setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, EVERY_MS);
+  return { title: "All servers", element: h("div", {}, h("h1", {}, "All servers"), tiles.element, panel("Servers", table.element)), leave: () => clearInterval(timer) };
+}
