@@ -11,13 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pystreams.testing.clock import Clock
     from pystreams.testing.proxy import FaultProxy, proxy
-    from pystreams.testing.queries import assert_stream_equal, run_available_now
     from pystreams.testing.registry import SchemaRegistry, schema_registry
-    from pystreams.testing.servers import engine, redis
+    from pystreams.testing.servers import Clock, engine, redis, wait_until
+    from pystreams.testing.session import assert_stream_equal, run_available_now
     from pystreams.testing.streams import Entry, Server, add, entries
-    from pystreams.testing.waiting import wait_until
 
 __all__ = [
     "Clock",
@@ -37,13 +35,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "clock": ("Clock",),
     "proxy": ("FaultProxy", "proxy"),
-    "queries": ("assert_stream_equal", "run_available_now"),
     "registry": ("SchemaRegistry", "schema_registry"),
-    "servers": ("engine", "redis"),
+    "servers": ("Clock", "engine", "redis", "wait_until"),
+    "session": ("assert_stream_equal", "run_available_now"),
     "streams": ("Entry", "Server", "add", "entries"),
-    "waiting": ("wait_until",),
 }
 
 

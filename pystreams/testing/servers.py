@@ -1,7 +1,10 @@
 """Servers as processes, for tests: the engine, and a real redis-server.
 
 Each context manager yields the process when it is ready. At the end of the block, it stops the process (kills it, if
-necessary) and removes the directory of the process.
+necessary) and removes the directory of the process. Tests wait for a condition with a deadline instead of sleeping.
+
+`Clock` moves the engine's clock: it writes an offset, which the engine adds to the system's time, to a file. Idle
+times, claims, expiry and retention depend on it, so a test can move the clock instead of sleeping.
 """
 
 from __future__ import annotations
@@ -14,14 +17,69 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pystreams.testing.clock import VARIABLE, Clock
-from pystreams.testing.waiting import DEADLINE, START_DEADLINE, wait_until
 from streamwire import bootstrap
+
+#: Environment variable that names the file for the engine (`engine.shell.clock`).
+VARIABLE = "PYSTREAMS_ENGINE_CLOCK"
+
+_BYTES = 8
+
+
+class Clock:
+    """The clock of one engine. It only moves forward, like the IDs of entries."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._offset_us = 0
+        self._write()
+
+    @property
+    def offset(self) -> float:
+        """Seconds that the server is ahead of this machine."""
+        return self._offset_us / 1e6
+
+    def advance(self, seconds: float) -> None:
+        """Move the server's clock forward."""
+        if seconds < 0:
+            raise ValueError(f"a server's clock cannot go back ({seconds:g} seconds)")
+        self._offset_us += round(seconds * 1e6)
+        self._write()
+
+    def _write(self) -> None:
+        # Write in place, because the engine has mapped the file.
+        with self.file.open("r+b" if self.file.exists() else "wb") as file:
+            file.write(self._offset_us.to_bytes(_BYTES, "little", signed=True))
+
+
+T = TypeVar("T")
+
+#: Default deadline in seconds. It is generous, since only failures take that long.
+DEADLINE = 60.0
+#: Deadline for the start of a process in seconds, for busy machines. Callers stop waiting if the process exits early.
+START_DEADLINE = 120.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
+
+
+def wait_until(condition: Callable[[], T], what: str = "the condition", deadline: float = DEADLINE) -> T:
+    """Return the first true value of ``condition``. Raises TimeoutError with ``what`` after ``deadline`` seconds."""
+    end = time.monotonic() + deadline
+    pause = _FIRST_PAUSE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {deadline:g} s for {what}; last seen: {value!r}")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
 
 _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 

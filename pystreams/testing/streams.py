@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from pystreams.testing.clock import Clock
+from pystreams.testing.servers import Clock
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Waiting for a condition with a deadline, in place of sleeping."""
 
-from pystreams.testing.waiting import DEADLINE, START_DEADLINE
-from pystreams.testing.waiting import wait_until as wait_for
+from pystreams.testing.servers import DEADLINE, START_DEADLINE
+from pystreams.testing.servers import wait_until as wait_for
 
 __all__ = ["DEADLINE", "START_DEADLINE", "wait_for"]

@@ -212,10 +212,6 @@ class Group:
         )
 
 
-def _always(_: Group) -> bool:
-    return True
-
-
 def groups(
     connection: Connection,
     names: Iterable[bytes],

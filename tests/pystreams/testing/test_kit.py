@@ -16,8 +16,8 @@ from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from pystreams.testing import FaultProxy, Server, add, engine, entries, wait_until
-from pystreams.testing.clock import VARIABLE
-from pystreams.testing.queries import _as_assertion
+from pystreams.testing.servers import VARIABLE
+from pystreams.testing.session import _as_assertion
 from spark_streams.embedded import discards
 from tests import ROOT
 
