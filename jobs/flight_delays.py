@@ -34,6 +34,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pystreams import output
 from pystreams.errors import Status, fail
 from pystreams.jobs import flight_check
 from pystreams.jobs.job import combined, job
@@ -301,7 +302,11 @@ def show(outcome: Outcome) -> None:
     """Print the outcome of a run."""
     read = sum(outcome.read.values())
     print()
-    print(flight_check.table(outcome.statistics))
+    columns = [
+        output.Column("AIRPORT"),
+        *(output.Column(title, right=True) for title in ("MILES", *flight_check.TITLES.values())),
+    ]
+    output.Output().table(columns, flight_check.rows(outcome.statistics))
     print()
     print(", ".join(f"{stream} {length:,}" for stream, length in outcome.lengths.items()), "entries")
     for group, (pending, lag) in outcome.groups.items():

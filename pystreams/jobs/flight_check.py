@@ -168,33 +168,23 @@ def same(left: float | None, right: float | None, *, exact: bool) -> bool:
 
 BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the lowest visibility first
 
-# Figure, title, second line of the title, width, digits after the point.
-COLUMNS = (
-    ("scheduled", "departures", "", 10, 0),
-    ("cancelled", "cancelled", "", 9, 0),
-    ("late", "late", ">= 15 min", 9, 0),
-    ("very_late", "very late", "> 3 h", 9, 0),
-    ("delay_mean", "mean delay", "min", 10, 1),
-    ("delay_stddev", "std. dev.", "min", 9, 1),
-    ("delay_max", "longest", "min", 7, 0),
-)
+#: Figures of the table, with their titles.
+TITLES = {
+    "scheduled": "DEPARTURES",
+    "cancelled": "CANCELLED",
+    "late": "LATE (15 MIN)",
+    "very_late": "VERY LATE (3 H)",
+    "delay_mean": "MEAN DELAY",
+    "delay_stddev": "STD. DEV.",
+    "delay_max": "LONGEST",
+}
 
 
-def table(statistics: Mapping[Group, Figures]) -> str:
-    """Format the statistics: a header of two lines, then a line per airport and visibility band."""
-    titles = [f"{title:>{width}}" for _, title, _, width, _ in COLUMNS]
-    below = [f"{text:>{width}}" for _, _, text, width, _ in COLUMNS]
-    lines = [
-        "  ".join([f"{'airport':7}", f"{'visibility':>10}", *titles]),
-        "  ".join([f"{'':7}", f"{'miles':>10}", *below]),
-    ]
+def rows(statistics: Mapping[Group, Figures]) -> list[list[str]]:
+    """Return a row of cells per airport and visibility band, in this order. A missing figure is a dash."""
+    found = []
     for airport, band in sorted(statistics, key=lambda group: (group[0], BANDS.index(group[1]))):
-        figures = statistics[airport, band]
-        cells = [number(figures.get(name), width, digits) for name, _, _, width, digits in COLUMNS]
-        lines.append("  ".join([f"{airport:7}", f"{band:>10}", *cells]))
-    return "\n".join(lines)
-
-
-def number(value: float | None, width: int, digits: int) -> str:
-    """Return a figure right-aligned, or a dash if it is missing."""
-    return f"{'-':>{width}}" if value is None else f"{value:>{width},.{digits}f}"
+        figures = [(name, statistics[airport, band].get(name)) for name in TITLES]
+        cells = ["-" if value is None else f"{value:,.{int(name in MEASURES)}f}" for name, value in figures]
+        found.append([airport, band, *cells])
+    return found

@@ -31,16 +31,18 @@ from pystreams.metrics.table import METRICS, Metric, Sample
 #: Less than the default timeout of Prometheus, which is ten seconds.
 TIMEOUT_SECONDS = 9.0
 
-_FRESH_SECONDS = 1.0  # maximum age of samples that later requests reuse
 _NODE = "node"
 
 
 class Exporter:
-    """The metrics of one server, for any number of threads. `timeout`: maximum wait of a request, in seconds."""
+    """The metrics of one server, for any number of threads.
 
-    def __init__(self, collector: Collector, timeout: float = TIMEOUT_SECONDS) -> None:
+    `timeout`: maximum wait of a request, in seconds. `fresh`: maximum age of samples that later requests reuse.
+    """
+
+    def __init__(self, collector: Collector, timeout: float = TIMEOUT_SECONDS, fresh: float = 1.0) -> None:
         self._collector = collector
-        self._timeout = timeout
+        self._timeout, self._fresh = timeout, fresh
         self._lock = threading.Lock()
         self._scrape: Future[list[Sample]] | None = None
         self._ended = 0.0
@@ -65,7 +67,7 @@ class Exporter:
         """Return current samples."""
         with self._lock:
             scrape = self._scrape
-            if scrape is None or (scrape.done() and time.monotonic() - self._ended >= _FRESH_SECONDS):
+            if scrape is None or (scrape.done() and time.monotonic() - self._ended >= self._fresh):
                 scrape = self._scrape = Future()
                 threading.Thread(target=self._run, args=(scrape,), name="pystreams-scrape", daemon=True).start()
         try:

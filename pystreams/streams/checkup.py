@@ -336,7 +336,7 @@ def review(connection: Connection, facts: Mapping[str, str], settings: Mapping[s
     """Yield the findings. `facts`: lines of INFO; `settings`: lines of CONFIG GET. Both may be empty."""
     local = is_local(connection.address)
     yield from _default_user(connection, local=local)
-    yield _encryption(connection.address, local=local)
+    yield encryption(connection.address, local=local)
     if settings.get("protected-mode") == "no" and not local:
         advice = "Set protected-mode yes, unless all users have passwords."
         yield Finding("protected mode", Verdict.WARNING, "off", advice)
@@ -388,7 +388,7 @@ def _all_keys(keys: Any) -> bool:
     return b"*" in keys if isinstance(keys, list) else b"~*" in keys.split()
 
 
-def _encryption(address: Address, *, local: bool) -> Finding:
+def encryption(address: Address, *, local: bool) -> Finding:
     if address.encrypted:
         return Finding("encryption", Verdict.OK, "TLS")
     if local:

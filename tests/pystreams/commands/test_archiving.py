@@ -294,10 +294,10 @@ def test_a_full_disk_is_a_file_error(
 ) -> None:
     """A full disk is reported as FILE_UNUSABLE, not as a connection error."""
 
-    def full(self: archives.JsonLines, text: str) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(archives.JsonLines, "_append", full)
+    monkeypatch.setattr(archives.JsonLines, "write", full)
     error = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
     assert "FILE_UNUSABLE" in error
     assert "No space left on device" in error

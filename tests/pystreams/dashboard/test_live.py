@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.dashboard import sampler as sampler_module
 from pystreams.dashboard.export import SENT
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, Watch, listen
@@ -125,9 +124,8 @@ def test_slow_requests_do_not_lock_out_others(
     assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
-def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_server_is_reported() -> None:
     """A server that stops replying is reported, with the time since its last reply, until it replies again."""
-    monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
     with servers.redis() as server:
         sampler = Sampler(address_of(server.url), 0.05)
         sampler.start()
@@ -137,7 +135,7 @@ def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
             stopped = time.monotonic()
             wait_for(lambda: sampler.state.problem is not None, "the problem to be reported")
             silent = round((time.monotonic() - stopped) * 1000)
-            assert sampler.state.age_ms >= silent >= 300
+            assert sampler.state.age_ms >= silent >= 1000
         finally:
             server.process.send_signal(signal.SIGCONT)
         wait_for(lambda: sampler.state.problem is None, "the server to be back")

@@ -11,8 +11,6 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted
-from pystreams.metrics import collector as collector_module
-from pystreams.metrics import exporter as exporter_module
 from pystreams.metrics.collector import Chosen, Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.reports import STREAM, summary, to_fields
@@ -235,15 +233,14 @@ def test_an_unreachable_server_and_its_return() -> None:
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_the_first_scrape_after_a_failover(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
+def test_the_first_scrape_after_a_failover(hangs: bool) -> None:
     """The first scrape after the master died or hung and a Sentinel announced another one shows the new master."""
-    monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
     with ExitStack() as stack:
         master, replica = stack.enter_context(ExitStack()), stack.enter_context(servers.redis())
         first = master.enter_context(servers.redis())
         watch = f"sentinel monitor main {first.host} {first.port} 1"
         sentinel = stack.enter_context(servers.sentinel(watch))
-        collector = Collector(Wanted(f"redis+sentinel://127.0.0.1:{sentinel.port}/main"))
+        collector = Collector(Wanted(f"redis+sentinel://127.0.0.1:{sentinel.port}/main", seconds=0.5))
         stack.callback(collector.close)
         assert value(_now(collector), "redis_up") == 1
         with redis.Redis(port=sentinel.port) as asked:
@@ -259,14 +256,12 @@ def test_the_first_scrape_after_a_failover(monkeypatch: pytest.MonkeyPatch, hang
         assert value(found, "redis_exporter_last_scrape_error", err="") == 0
 
 
-def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_server_does_not_block_scrapes() -> None:
     """If the server hangs, every scrape ends at the timeout, and the thread that waits for the
     server ends soon after.
     """
-    monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 0.0)
     with servers.redis() as server:
-        collector = Collector(Wanted(server.url))
+        collector = Collector(Wanted(server.url, seconds=0.5))
         exporter = Exporter(collector, timeout=0.05)
         server.process.send_signal(signal.SIGSTOP)
         try:
@@ -279,14 +274,12 @@ def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch
             assert not waiting[0].is_alive()
         finally:
             server.process.send_signal(signal.SIGCONT)
-        monkeypatch.undo()
-        assert value(parsed(Exporter(collector).page()[0]), "redis_up") == 1
+        assert value(parsed(Exporter(Collector(Wanted(server.url))).page()[0]), "redis_up") == 1
 
 
-def test_simultaneous_requests_share_one_scrape(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simultaneous_requests_share_one_scrape(collector: Collector) -> None:
     """Simultaneous requests, and those soon after, share one scrape."""
-    monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 60)
-    exporter = Exporter(collector)
+    exporter = Exporter(collector, fresh=60)
     pages: list[bytes] = []
     threads = [threading.Thread(target=lambda: pages.append(exporter.page()[0])) for _ in range(8)]
     for thread in threads:

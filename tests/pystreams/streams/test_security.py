@@ -66,7 +66,7 @@ def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Re
 def test_plain_text_on_the_network_is_a_warning(url: str, local: bool, verdict: Verdict) -> None:
     """An unencrypted connection over the network is a warning; a connection within the machine is not."""
     assert checkup.is_local(Address(url)) is local
-    assert checkup._encryption(Address(url), local=local).verdict is verdict
+    assert checkup.encryption(Address(url), local=local).verdict is verdict
 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])

@@ -9,7 +9,6 @@ import pytest
 import redis
 from playwright.sync_api import expect
 
-from pystreams.dashboard import pending
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests.pystreams.dashboard.browser.conftest import Opened, Shown, fill, row
 
@@ -71,22 +70,24 @@ def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> 
     assert client.xpending("orders", "billing")["pending"] == 6
 
 
-def test_histograms_of_a_sample_show_its_size(
-    shown: Shown, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_histograms_of_a_sample_show_its_size(shown: Shown, client: redis.Redis) -> None:
     """Each histogram shows the size of its sample, unless it covers all entries."""
     fill(client)
     page = shown("pending/orders/billing")
     expect(page.get_by_text("6 pending entries")).to_be_visible()
     expect(page.get_by_text("a sample of")).to_have_count(0)
-    monkeypatch.setattr(pending, "_WHOLE", 3)
-    monkeypatch.setattr(pending, "_STRETCHES", 2)
-    monkeypatch.setattr(pending, "_STRETCH", 1)
-    monkeypatch.setattr(pending, "_SAMPLE", 2)
+    pipe = client.pipeline(transaction=False)
+    (letter,) = client.xrange("failed", count=1)
+    for at in range(11, 20_002):
+        pipe.xadd("orders", {"n": at}, id=f"{at}-0")
+        if at < 5_012:
+            pipe.xadd("failed", letter[1])
+    pipe.execute()
+    client.xreadgroup("billing", "alice", {"orders": ">"}, count=20_001)
     page = shown("letters/failed")
-    expect(page.get_by_text("Based on the last 2 of 4 entries.")).to_have_count(2)
+    expect(page.get_by_text("Based on the last 5,000 of 5,005 entries.")).to_have_count(2)
     page = shown("pending/orders/billing")
-    expect(page.get_by_text("Based on a sample of 2 of 6 entries.")).to_have_count(2)
+    expect(page.get_by_text("Based on a sample of 10,000 of 20,001 entries.")).to_have_count(2)
 
 
 def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
