@@ -280,7 +280,11 @@ def problems(outcome: Outcome, limit: int | None) -> list[str]:
     """Return a message for each error in the outcome of a run."""
     expected = flight_check.joined(limit)
     expected_alerts = flight_check.alerts(expected)
-    wanted = {FLIGHTS: len(expected), WEATHER: flight_check.weather_rows(), ALERTS: expected_alerts.total()}
+    wanted = {
+        FLIGHTS: len(expected),
+        WEATHER: flight_check.weather_readings().num_rows,
+        ALERTS: expected_alerts.total(),
+    }
     return [
         *flight_check.differences(
             flight_check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts

@@ -102,11 +102,6 @@ def joined(limit: int | None = None) -> pd.DataFrame:
     return both
 
 
-def weather_rows() -> int:
-    """Return the number of hourly readings."""
-    return len(pd.read_csv(data_directory() / WEATHER_FILE, usecols=["origin"]))
-
-
 def statistics(both: pd.DataFrame) -> dict[Group, Figures]:
     """Return the delay statistics of every airport and visibility band that has a departure."""
     delay = both["dep_delay"]

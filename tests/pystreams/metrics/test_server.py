@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.metrics import samples, table
+from pystreams.metrics import collector, table
 from streamclient.reply_maps import info_lines
 from tests.pystreams.metrics.exposed import exposed, value
 
@@ -40,7 +40,7 @@ _REPLICA = (
 
 def test_the_fields_of_info_are_named_as_in_redis_exporter() -> None:
     """Numbers, `ok` and `err` become values. Other texts are left out, or are labels of `redis_instance_info`."""
-    found = exposed(list(samples.of_info(info_lines(_INFO))))
+    found = exposed(list(collector.of_info(info_lines(_INFO))))
     assert value(found, "redis_uptime_in_seconds") == 100
     assert value(found, "redis_start_time_seconds") == 1_699_999_900
     assert value(found, "redis_memory_used_bytes") == 1 << 20
@@ -60,7 +60,7 @@ def test_the_fields_of_info_are_named_as_in_redis_exporter() -> None:
 
 def test_the_link_metrics_of_a_replica() -> None:
     """The link metrics of a replica have labels for the master and, in a cluster, for the node."""
-    found = exposed(list(samples.of_info(info_lines(_REPLICA), "n:1")))
+    found = exposed(list(collector.of_info(info_lines(_REPLICA), "n:1")))
     labels = {"master_host": "h", "master_port": "6379", "node": "n:1"}
     assert value(found, "redis_master_link_up", **labels) == 0
     assert value(found, "redis_slave_repl_offset", **labels) == 5
@@ -76,7 +76,7 @@ def test_the_link_metrics_of_a_replica() -> None:
     ],
 )
 def test_the_slow_log(length: object, last: object, values: list[float]) -> None:
-    assert [sample.value for sample in samples.of_slow_log(length, last)] == values
+    assert [sample.value for sample in collector.of_slow_log(length, last)] == values
 
 
 def test_names_are_valid_and_unique() -> None:
