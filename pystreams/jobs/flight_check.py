@@ -39,11 +39,8 @@ def data_directory() -> Path:
 def read_text_table(content: bytes) -> pa.Table:
     """Parse a CSV file with a header into string columns; `NA` is null."""
     names = content[: content.index(b"\n")].decode().strip().split(",")
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=["NA"],
-        strings_can_be_null=True,
-    )
+    texts = dict.fromkeys(names, pa.string())
+    options = csv.ConvertOptions(column_types=texts, null_values=["NA"], strings_can_be_null=True)
     return csv.read_csv(pa.BufferReader(content), convert_options=options)
 
 
@@ -68,18 +65,8 @@ def weather_readings() -> pa.Table:
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
 MEASURES = ("delay_mean", "delay_stddev")
 # Fields of an alert, in this order.
-ALERT_FIELDS = (
-    "carrier",
-    "flight",
-    "tailnum",
-    "origin",
-    "dest",
-    "time_hour",
-    "sched_dep_time",
-    "dep_delay",
-    "visib",
-    "visibility",
-)
+_OF_DEPARTURE = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "sched_dep_time", "dep_delay")
+ALERT_FIELDS = (*_OF_DEPARTURE, "visib", "visibility")
 
 Group = tuple[str, str]  # airport and visibility band
 Figures = Mapping[str, float | None]
