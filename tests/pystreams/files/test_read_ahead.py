@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 import redis
 
 from pystreams.commands import produce
-from pystreams.commands.produce import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli
-from tests.suite.waiting import wait_for
-
-
-def test_read_ahead_is_limited_in_bytes() -> None:
-    """With a limit of ten bytes, two items of five bytes are queued, and `put` of a third item blocks."""
-    read, made = ReadAhead(1000, 10), [0]
-
-    def fill() -> None:
-        for number in range(50):
-            made[0] += 1
-            read.put(number, 5)
-
-    thread = threading.Thread(target=fill)
-    thread.start()
-    wait_for(lambda: made[0] == 3, "a full queue")
-    for number in range(50):
-        assert made[0] <= number + 3
-        assert read.get() == number
-    thread.join(20)
-    assert not thread.is_alive()
-
-
-def test_an_item_above_the_limit_is_queued_alone() -> None:
-    """An item above the limit is queued alone, `get` raises TimeoutError without data, and `end` releases a blocked
-    `put`.
-    """
-    read = ReadAhead(1000, 10)
-    assert read.put("large", 100)
-    thread = threading.Thread(target=read.put, args=("next", 100))
-    thread.start()
-    assert (read.get(), read.get()) == ("large", "next")
-    with pytest.raises(TimeoutError):
-        read.get(0)
-    thread.join(20)
-    read.put("full", 100)
-    waiting = threading.Thread(target=read.put, args=("never", 1))
-    waiting.start()
-    read.end()
-    waiting.join(20)
-    assert not waiting.is_alive()
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)

@@ -137,25 +137,6 @@ def test_times_without_a_zone_use_the_browsers_zone(opened: Opened, client: redi
     assert [json.loads(line)["id"] for line in (tmp_path / "s.jsonl").read_text().splitlines()] == ["2000-0", "3000-0"]
 
 
-def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> None:
-    """The preview shows the lag before and after. Cancel changes nothing, and confirming makes the change shown."""
-    fill(client)
-    page = shown("groups")
-    row(page, "billing").get_by_role("link", name="billing").click()
-    expect(row(page, "alice")).to_contain_text("6")
-    page.get_by_label("To", exact=True).fill("9-0")
-    page.get_by_role("button", name="Preview").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("42")  # 4 before the move, 2 after it
-    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
-    dialog.get_by_role("button", name="Cancel").click()
-    assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"6-0"
-    page.get_by_role("button", name="Preview").click()
-    page.get_by_role("button", name="Move it").click()
-    expect(page.locator(".tile", has_text="Lag")).to_contain_text("2")
-    assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"8-18446744073709551615"
-
-
 def test_pending_entries_are_changed_in_bulk(shown: Shown, client: redis.Redis) -> None:
     """Selected entries can be acknowledged, and all entries that match a filter can be claimed."""
     fill(client)
@@ -175,19 +156,6 @@ def test_pending_entries_are_changed_in_bulk(shown: Shown, client: redis.Redis) 
     page.get_by_role("dialog").get_by_role("button", name="Claim").click()
     expect(page.get_by_text("Claimed 1 pending entry.")).to_be_visible()
     assert [each["consumer"] for each in client.xpending_range("orders", "billing", "2-0", "2-0", 1)] == [b"carol"]
-
-
-def test_dead_letters_are_replayed(shown: Shown, client: redis.Redis) -> None:
-    """Letters can be filtered by reason and replayed to their origin."""
-    fill(client)
-    page = shown("letters/failed")
-    page.get_by_role("button", name="why", exact=True).click()
-    expect(page.get_by_role("button", name="Reason: why")).to_be_visible()
-    page.get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Replay 4 dead letters of failed")
-    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
-    expect(page.get_by_text("Replayed 4 dead letters.")).to_be_visible()
-    assert (client.xlen("orders"), client.xlen("failed")) == (14, 0)
 
 
 def test_a_stream_is_trimmed(shown: Shown, client: redis.Redis) -> None:
