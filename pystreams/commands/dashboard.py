@@ -141,21 +141,7 @@ def ui(
     Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. Without
     --allow-changes, the dashboard is read-only. Without --bind, it accepts only connections from this machine.
     """
-    # A single function, because it checks options in the order in which a user would correct them.
-    if token is not None and len(token) < _SHORTEST_TOKEN:
-        fail(
-            "INVALID_VALUE", name="--token", value="...", expected=f"it must have at least {_SHORTEST_TOKEN} characters"
-        )
-    for proxy in proxies:
-        try:
-            ipaddress.ip_network(proxy)
-        except ValueError:
-            expected = "it must be an IP address or a network such as 10.0.0.0/8"
-            fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
-    for package in _PACKAGES:
-        if find_spec(package) is None:
-            name = package.replace("_", "-")
-            fail("PACKAGE_MISSING", what="pystreams ui", package=name, extra="dashboard")
+    _check(token, proxies)
     from pystreams.dashboard import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
     pause = max(100, times.duration(interval, "--interval")) / 1000
@@ -186,6 +172,23 @@ def ui(
             run.out.flush()
 
         dashboard.run(targets, settings, made, say)
+
+
+def _check(token: str | None, proxies: tuple[str, ...]) -> None:
+    """Check the token, the proxies, and the packages that the dashboard needs."""
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        expected = f"it must have at least {_SHORTEST_TOKEN} characters"
+        fail("INVALID_VALUE", name="--token", value="...", expected=expected)
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            expected = "it must be an IP address or a network such as 10.0.0.0/8"
+            fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            name = package.replace("_", "-")
+            fail("PACKAGE_MISSING", what="pystreams ui", package=name, extra="dashboard")
 
 
 def _targets(

@@ -153,7 +153,6 @@ def lag(
       stall    consumers call, but for more than a minute entries stay pending or the position does not change
       rewind   the position moved back (--watch)
     """
-    # A single function, because each sample determines the output, the warnings and the exit status together.
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
     taken = Samples(round(pause * 1000))
@@ -177,23 +176,28 @@ def lag(
         rows = [GroupRow(*each) for each in found]
         now = found[0][0].at if found else paged_calls.now_ms(run.connection)
         _show(run, rows, now, sort, limit, more=more, watch=watch)
-        far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
-        for each in far:
-            if not each.exact:
-                run.out.warn(
-                    f"{names.shown(each.name)} of {names.shown(each.stream.name)} may be above {fail_above:,}: "
-                    f"its lag is {of_groups.lag_range(each)}."
-                )
-        if far or any(
-            (behind_ms is not None and (row.group.is_stranded or (row.group.behind_ms or 0) > behind_ms))
-            or (fail_status and row.status in (Status.STOP, Status.STALL, Status.REWIND))
-            for row in rows
-        ):
+        if _fails(run, rows, fail_above, behind_ms, status=fail_status):
             exit_with_found(run)
         if not watch or number == samples:
             return
         run.out.flush()
         time.sleep(pause)
+
+
+def _fails(run: Run, rows: list[GroupRow], above: int | None, behind_ms: int | None, *, status: bool) -> bool:
+    """Return whether a group fails a condition. Warn of groups whose lag may be `above`, but is an estimate."""
+    far = [] if above is None else [row.group for row in rows if row.group.may_exceed(above)]
+    for each in far:
+        if not each.exact:
+            run.out.warn(
+                f"{names.shown(each.name)} of {names.shown(each.stream.name)} may be above {above:,}: "
+                f"its lag is {of_groups.lag_range(each)}."
+            )
+    return bool(far) or any(
+        (behind_ms is not None and (row.group.is_stranded or (row.group.behind_ms or 0) > behind_ms))
+        or (status and row.status in (Status.STOP, Status.STALL, Status.REWIND))
+        for row in rows
+    )
 
 
 def _show(run: Run, rows: list[GroupRow], now: int, sort: str | None, limit: int, *, more: bool, watch: bool) -> None:
