@@ -23,7 +23,7 @@ from pathlib import Path
 import redis
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, listen

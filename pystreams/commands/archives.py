@@ -11,7 +11,7 @@ import click
 
 from pystreams.commands.arguments import STREAM, stream_argument
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.output import Form, Lines

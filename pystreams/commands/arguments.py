@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pystreams.commands.verbs import Run, wanted_of
-from pystreams.connect.target import connect
+from pystreams.connect import connect
 from pystreams.errors import fail
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import group_states as of_groups

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect import profiles
-from pystreams.connect.target import address_of, profile_of
+from pystreams.connect import address_of, dashboard_settings, profile_names, profile_of, profiles_file
 from pystreams.errors import fail
 from pystreams.values import times
 from streamclient.config.address import Tls
@@ -204,8 +203,8 @@ def _targets(
     from pystreams.metrics.collector import Collector  # noqa: PLC0415
     from pystreams.metrics.exporter import Exporter  # noqa: PLC0415 - the same
 
-    file = profiles.path()
-    named = dict.fromkeys(name for each in servers for name in (profiles.names(file) if each == "*" else [each]))
+    file = profiles_file()
+    named = dict.fromkeys(name for each in servers for name in (profile_names(file) if each == "*" else [each]))
     if servers and (run.wanted.url is not None or run.wanted.profile is not None or run.wanted.embedded):
         fail("INVALID_VALUE", name="--server", value=servers[0], expected="it excludes --url, --profile and --embedded")
     if servers and not named:
@@ -214,7 +213,7 @@ def _targets(
     found = []
     for each in wanted:
         name = profile_of(each, os.environ, file)
-        changes, masked = (None, []) if name is None else profiles.dashboard(file, name)
+        changes, masked = (None, []) if name is None else dashboard_settings(file, name)
         address = address_of(each, f"+echo {_READS}")
         allowed = allow_changes and changes is not False
         exporter = Exporter(Collector(each))

@@ -16,8 +16,7 @@ from pathlib import Path
 import click
 
 from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
-from pystreams.connect import profiles
-from pystreams.connect.target import Wanted, settings
+from pystreams.connect import Wanted, profiles_file, settings
 from pystreams.errors import fail, status_of
 from pystreams.output import Column, Output
 from streamclient.config.connect import PASSWORD, USER
@@ -127,7 +126,7 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
     if wanted.url is None and wanted.profile is None and not wanted.embedded:
         given = dict(wanted.given)
     else:
-        given = settings(wanted, os.environ, profiles.path())
+        given = settings(wanted, os.environ, profiles_file())
     secrets = {name: given.pop(name) for name in _SECRETS if wanted.profile is not None and name in given}
     url = given.pop("url", None)
     flags = [] if url is None else ["--url", url]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect.target import address_of
+from pystreams.connect import address_of
 from pystreams.errors import fail
 from pystreams.metrics import table
 from pystreams.metrics.collector import NEEDS, Chosen, Collector

@@ -17,8 +17,7 @@ from typing import Any
 import click
 
 from pystreams import measures
-from pystreams.connect import profiles, target
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect, hint, is_shared, profiles_file, shows_secret
 from pystreams.errors import Status, error, fail, status_of
 from pystreams.measures import GroupRow, Row, StreamRow, View
 from pystreams.output import Column, Form, Output, ReaderGoneError
@@ -51,7 +50,7 @@ class Run:
 
     def _named(self, wanted: Wanted) -> None:
         """Warn of a password on the command line."""
-        if target.shows_secret(wanted):
+        if shows_secret(wanted):
             self.out.warn(
                 "other users can see the password in the process list while this command runs: "
                 "set PYSTREAMS_PASSWORD, or use a --profile"
@@ -61,8 +60,8 @@ class Run:
     def connection(self) -> Connection:
         """The connection to the server, opened on first use."""
         if self._connection is None:
-            file = profiles.path()
-            if self.wanted.url is None and profiles.is_shared(file):
+            file = profiles_file()
+            if self.wanted.url is None and is_shared(file):
                 self.out.warn(f"{file} can be read by others: chmod 600 {file}")
             self._connection = connect(self.wanted, self._needs, on_wait=self._tell_of_wait)
         return self._connection
@@ -342,7 +341,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         run.out.failed(failure)
         status = status_of(failure)
         if failure.condition == "SERVER_UNREACHABLE":
-            run.out.note(target.hint(run.wanted))
+            run.out.note(hint(run.wanted))
     except ReaderGoneError:
         pass  # a closed pipe is not a failure
     except (KeyboardInterrupt, click.Abort):  # click raises Abort if a prompt is interrupted

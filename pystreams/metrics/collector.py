@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams import measures
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics import table
 from pystreams.metrics.table import METRICS, Metric, Sample

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams.connect import target
+from pystreams import connect
 from spark_streams.embedded import launcher
 from spark_streams.embedded.processes import Process
 from tests import servers
@@ -78,7 +78,7 @@ def test_running_embedded_engines_are_a_hint_without_a_server(
     """If the default address does not answer, the error lists running embedded engines; for other addresses it does
     not.
     """
-    monkeypatch.setattr(target, "LOCAL", "redis://127.0.0.1:1")
+    monkeypatch.setattr(connect, "LOCAL", "redis://127.0.0.1:1")
     monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url)])
     result = cli_of.result("ls", PYSTREAMS_URL=None)
     assert (result.exit_code, f"(--embedded): \n  {instance.url} (in memory" in result.stderr) == (5, True)

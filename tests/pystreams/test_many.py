@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.dashboard.sampler import ServerSamples
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.dashboard.conftest import TOKEN, dashboard_of

@@ -17,7 +17,7 @@ import redis
 from click.testing import CliRunner
 
 from pystreams.commands.root import cli
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from streamclient.errors import PystreamsError
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli

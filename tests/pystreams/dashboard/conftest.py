@@ -12,8 +12,8 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
-from pystreams.connect import target
-from pystreams.connect.target import Wanted
+from pystreams import connect
+from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
@@ -99,7 +99,7 @@ def dashboard_of(
     state: Path | None = None,
 ) -> Iterator[Dashboard]:
     """Run a dashboard that has sampled its server once. `state` is the state directory."""
-    address = target.address_of(wanted, "")
+    address = connect.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
     audit = None if state is None else Audit(state / audit_log.FILE)

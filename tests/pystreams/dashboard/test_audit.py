@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.dashboard.audit_log import Audit, RecordedChange
 from pystreams.dashboard.changes import CHANGES
 from tests import servers

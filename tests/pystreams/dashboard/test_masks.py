@@ -7,7 +7,7 @@ import json
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.dashboard.reading import MASKED, Masks
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of

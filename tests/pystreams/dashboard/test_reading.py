@@ -13,7 +13,7 @@ import msgpack
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.dashboard.reading import MASKED, Decoders, Masks, Reader
 from streamclient.errors import PystreamsError
 from streamclient.formats.registry import Registry

@@ -12,7 +12,7 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
-from pystreams.connect import profiles
+from pystreams.connect import dashboard_settings, profile_names, read_profile
 from pystreams.dashboard import requests
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.sampler import Sampler
@@ -140,11 +140,11 @@ def test_profiles_configure_the_dashboard(tmp_path: Path) -> None:
     file.write_text(
         '[a]\nurl = "redis://x"\n[a.dashboard]\nchanges = false\nmask = ["email"]\n[b]\nurl = "redis://y"\n'
     )
-    assert profiles.read(file, "a") == {"url": "redis://x"}
-    assert profiles.dashboard(file, "a") == (False, ["email"])
-    assert profiles.dashboard(file, "b") == (None, [])
+    assert read_profile(file, "a") == {"url": "redis://x"}
+    assert dashboard_settings(file, "a") == (False, ["email"])
+    assert dashboard_settings(file, "b") == (None, [])
     for wrong in ('changes = "no"', 'mask = "email"', "masks = []"):
         file.write_text(f'[a]\nurl = "redis://x"\n[a.dashboard]\n{wrong}\n')
         with pytest.raises((CommandError, PystreamsError), match="dashboard"):
-            profiles.dashboard(file, "a")
-    assert profiles.names(file) == ["a"]
+            dashboard_settings(file, "a")
+    assert profile_names(file) == ["a"]

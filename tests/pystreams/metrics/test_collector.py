@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.metrics.collector import Chosen, Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.reports import STREAM, summary, to_fields

@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.metrics import exporter as http
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter

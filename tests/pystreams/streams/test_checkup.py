@@ -6,7 +6,7 @@ from contextlib import closing
 
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.streams.checkup import check
 from tests import servers
 

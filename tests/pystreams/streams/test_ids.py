@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.streams import dead_letters, inventory
 from pystreams.streams.groups import group_states as groups
 from pystreams.streams.inventory import Stream, parsed

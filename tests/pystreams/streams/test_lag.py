@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.streams.groups import group_states as groups
 from pystreams.streams.groups.group_states import Group, Status, judge
 from streamclient.connection import Connection

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.streams import checkup
 from pystreams.streams.checkup import Verdict
 from streamclient.config.address import Address

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from pystreams.streams.transfer import Counted
 from streamclient.errors import PystreamsError
 from tests import servers

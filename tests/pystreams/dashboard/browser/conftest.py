@@ -15,7 +15,7 @@ import pytest
 import redis
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 
-from pystreams.connect.target import Wanted
+from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams.connect.target import Wanted, connect
+from pystreams.connect import Wanted, connect
 from streamclient.errors import BROKEN, PystreamsError
 from tests.pystreams.conftest import Cli
 from tests.servers.sentinels import PATIENCE, Member, Sentinels, family, sentinels

@@ -3,16 +3,37 @@
 The server is the first of these that is set: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the
 default profile, redis://127.0.0.1:6379. The first connection is tried for two and a half seconds, later calls for
 `retryTimeoutMs`, by default 15 seconds; a reply is awaited for 15 seconds. `--timeout` sets all three.
+
+Profiles are named servers in `~/.config/pystreams/profiles.toml`, each with connection options of the connector:
+
+    default = "local"
+
+    [local]
+    url = "redis://127.0.0.1:6379"
+
+    [production]
+    url = "rediss://streams.example.com:6380"
+    user = "reader"
+    password = "..."
+    "tls.caFile" = "/etc/ssl/streams.pem"
+
+    [production.dashboard]
+    changes = false
+    mask = ["email", "orders:*:card.number"]
+
+The table `dashboard` of a profile has settings for `pystreams ui`. Messages never show values of options. Addresses,
+logins and retries belong to `streamclient`.
 """
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from pystreams.connect import profiles
 from pystreams.errors import fail
 from spark_streams.config import options
 from spark_streams.embedded import launcher
@@ -21,6 +42,89 @@ from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import options_of
 from streamclient.connection import Connection
 from streamclient.retry import Budget
+
+DEFAULT = "default"
+_DASHBOARD = "dashboard"
+
+
+def profiles_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the profile file, in XDG_CONFIG_HOME or else in `~/.config`."""
+    home = environment.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "pystreams" / "profiles.toml"
+
+
+def read_profile(file: Path, name: str | None) -> dict[str, str] | None:
+    """Return the options of the profile `name`, or of the default profile if `name` is None.
+
+    Returns None if the file has no default profile. Raises NO_PROFILE and PROFILES_MALFORMED.
+    """
+    table = _profiles(file)
+    chosen = name if name is not None else table.get(DEFAULT)
+    if chosen is None:
+        return None
+    profile = table.get(str(chosen))
+    if not isinstance(profile, dict):
+        known = ", ".join(sorted(key for key, value in table.items() if isinstance(value, dict))) or "none"
+        fail("NO_PROFILE", profile=chosen, file=file, known=known)
+    return {option: _option_text(file, option, value) for option, value in profile.items() if option != _DASHBOARD}
+
+
+def dashboard_settings(file: Path, name: str) -> tuple[bool | None, list[str]]:
+    """Return a profile's settings for the dashboard: whether changes are allowed, and the masked fields.
+
+    The first value is None if the profile does not set it. Raises PROFILES_MALFORMED.
+    """
+    profile = _profiles(file).get(name)
+    table = profile.get(_DASHBOARD, {}) if isinstance(profile, dict) else {}
+    if not isinstance(table, dict):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}' is not a table")
+    changes, masks = table.get("changes"), table.get("mask", [])
+    if unknown := table.keys() - {"changes", "mask"}:
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.{min(unknown)}' is unknown")
+    if not isinstance(changes, bool | None):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.changes' is neither true nor false")
+    if not isinstance(masks, list) or not all(isinstance(each, str) for each in masks):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.mask' is not a list of strings")
+    return changes, masks
+
+
+def is_shared(file: Path) -> bool:
+    """Return whether users other than the owner have any permission for the file."""
+    try:
+        return bool(file.stat().st_mode & 0o077)
+    except OSError:
+        return False
+
+
+def default_profile(file: Path) -> str | None:
+    """Return the name of the default profile; None if the file sets no default."""
+    chosen = _profiles(file).get(DEFAULT)
+    return None if chosen is None else str(chosen)
+
+
+def profile_names(file: Path) -> list[str]:
+    """Return the names of the profiles."""
+    return sorted(key for key, value in _profiles(file).items() if isinstance(value, dict))
+
+
+def _profiles(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_option_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as cause:
+        return fail("PROFILES_MALFORMED", file=file, reason=type(cause).__name__)
+    except tomllib.TOMLDecodeError as cause:
+        return fail("PROFILES_MALFORMED", file=file, reason=f"it is not TOML ({cause})")
+
+
+def _option_text(file: Path, option: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    return fail("PROFILES_MALFORMED", file=file, reason=f"'{option}' is neither a string nor a number")
+
 
 LOCAL = "redis://127.0.0.1:6379"
 _FIRST_MS = 2500  # time for which the first connection is tried
@@ -66,7 +170,7 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
     name = wanted.profile
     if name is None and environment.get("PYSTREAMS_URL"):
         return {"url": environment["PYSTREAMS_URL"], **wanted.given}
-    profile = profiles.read(file, profile_of(wanted, environment, file))
+    profile = read_profile(file, profile_of(wanted, environment, file))
     return {"url": LOCAL, **(profile or {}), **wanted.given}
 
 
@@ -76,7 +180,7 @@ def profile_of(wanted: Wanted, environment: Mapping[str, str], file: Path) -> st
         return wanted.profile
     if wanted.embedded or wanted.url is not None or environment.get("PYSTREAMS_URL"):
         return None
-    return environment.get("PYSTREAMS_PROFILE") or profiles.default(file)
+    return environment.get("PYSTREAMS_PROFILE") or default_profile(file)
 
 
 def _embedded() -> str:
@@ -94,7 +198,7 @@ def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
 
     The advice is empty if the user chose another server, or if no embedded engine is running.
     """
-    if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
+    if settings(wanted, environment, profiles_file(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()
     return f"Embedded engines of Spark drivers are running (--embedded): {_listed(running)}" if running else ""
@@ -106,7 +210,7 @@ def _listed(running: Sequence[launcher.Running]) -> str:
 
 def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server's address. `needs`: ACL rules that the command requires, for error messages."""
-    return _address(settings(wanted, environment, profiles.path(environment)), needs)
+    return _address(settings(wanted, environment, profiles_file(environment)), needs)
 
 
 def _address(chosen: Mapping[str, str], needs: str) -> Address:
@@ -126,7 +230,7 @@ def connect(
 
     `on_wait`: see `Login`.
     """
-    chosen = settings(wanted, environment, profiles.path(environment))
+    chosen = settings(wanted, environment, profiles_file(environment))
     address = replace(_address(chosen, needs), answer_seconds=wanted.seconds or answer_seconds, on_wait=on_wait)
     if wanted.seconds is not None:
         address = replace(address, retry_ms=round(wanted.seconds * 1000))
