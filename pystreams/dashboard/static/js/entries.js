@@ -72,7 +72,7 @@ function valueView(name, shown, source, decoded = null) {
 const SIZE = 50;
 
 // `more`: additional facts to show, as pairs of a name and a value.
-async function open(stream, id, more = []) {
+export async function open(stream, id, more = []) {
   const body = h("div", { class: "screen" });
   const element = dialog(id, body, button("Close", () => element.close()), true);
   try {

@@ -3,6 +3,7 @@
 import { get, state } from "./api.js";
 import { change } from "./changes.js";
 import { bars, button, count, duration, entryFields, field, h, momentOfId, nothing, panel, replace, replaceIfChanged, sampled, seconds, things } from "./dom.js";
+import { open } from "./entries.js";
 import { Table, Walker } from "./table.js";
 
 const SIZE = 50;
