@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pystreams import errors, measures
+from pystreams import measures
 from pystreams.commands.arguments import (
     GROUP,
     NAME,
@@ -49,7 +48,6 @@ from streamclient.streams.lag import Budget
 from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
-_SHOWN = 20  # maximum rows of a preview
 
 _all_groups = click.option("--all-groups", is_flag=True, help="Select all groups of the streams.")
 _force_future = click.option(
@@ -88,15 +86,7 @@ def _preview_groups(run: Run, groups: list[Group]) -> None:
         ]
         for each in groups
     ]
-    _preview(run, columns, rows)
-
-
-def _preview(run: Run, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Show the first groups of a change, unless the output is for programs."""
-    if not run.out.structured:
-        run.out.table(columns, rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            run.out.line(f"... and {len(rows) - _SHOWN:,} more")
+    run.preview(columns, rows)
 
 
 @verb(
@@ -238,24 +228,19 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
         plan += skips
         document, records = documents[0], ""
     else:
-        _preview(run, _MOVES, rows)
+        run.preview(_MOVES, rows)
         streams = len({move.group.stream.name for move in moves})
         plan = f"move {numbers.things(len(moves), 'group')} of {numbers.things(streams, 'stream')}{skips}"
         document, records = {"groups": documents}, "groups"
     if not run.may(plan, document, records):
         return
     problems = seeks.carry_out(run.connection, moves)
-    if len(problems) == len(moves):
-        raise problems[0]
-    for problem in problems:
-        run.out.warn(str(problem))
+    run.warn_of(problems, len(moves))
     if single:
         run.done(f"{group_name} of {stream}: {position} -> {target}, lag {lag_then} -> {lag_now}", document)
         return
     moved = len(moves) - len(problems)
-    run.done(f"Moved {numbers.things(moved, 'group')}.", {"moved": moved, **document}, records)
-    if problems:
-        click.get_current_context().exit(errors.Status.FAILED)
+    run.done(f"Moved {numbers.things(moved, 'group')}.", {"moved": moved, **document}, records, problems)
 
 
 @verb(
@@ -355,17 +340,13 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
             removed += 1
         except PystreamsError as failure:
             problems.append(failure)
-    if not removed:
-        raise problems[0]
-    for problem in problems:
-        run.out.warn(str(problem))
+    run.warn_of(problems, len(chosen))
     run.done(
         f"Removed {numbers.things(removed, 'group')}.",
         {"removed": removed, "pending": dropped, "groups": documents},
         "groups",
+        problems,
     )
-    if problems:
-        click.get_current_context().exit(errors.Status.FAILED)
 
 
 _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right or each.form is measures.STATUS}

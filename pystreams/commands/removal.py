@@ -22,7 +22,7 @@ from pystreams.commands.arguments import (
     stream_argument,
 )
 from pystreams.commands.verbs import Run, verb, verb_group
-from pystreams.errors import Status, fail
+from pystreams.errors import fail
 from pystreams.output import Column
 from pystreams.streams import dead_letters, inventory, paged_calls, trimming
 from pystreams.streams.dead_letters import Letter, Which
@@ -30,8 +30,6 @@ from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
-
-_SHOWN = 20  # maximum rows of a preview
 
 
 @verb(
@@ -60,25 +58,17 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     documents = [{"stream": names.as_json(each.name), "entries": each.length, "groups": each.groups} for each in found]
     entries, groups = sum(each.length for each in found), sum(each.groups for each in found)
     subject = f"the stream {names.shown(found[0].name)}" if len(found) == 1 else numbers.things(len(found), "stream")
-    if len(found) > 1 and not run.out.structured:
+    if len(found) > 1:
         columns = [Column("STREAM"), Column("ENTRIES", right=True), Column("GROUPS", right=True)]
-        rows = [[names.shown(each.name), numbers.count(each.length), str(each.groups)] for each in found[:_SHOWN]]
-        run.out.table(columns, rows)
-        if len(found) > _SHOWN:
-            run.out.line(f"... and {len(found) - _SHOWN:,} more")
+        run.preview(columns, [[names.shown(each.name), numbers.count(each.length), str(each.groups)] for each in found])
     plan = f"remove {subject} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
     problems = trimming.remove_streams(run.connection, found)
-    if len(problems) == len(found):
-        raise problems[0]
-    for problem in problems:
-        run.out.warn(str(problem))
+    run.warn_of(problems, len(found))
     removed = len(found) - len(problems)
     done = {"removed": removed, "entries": entries, "streams": documents}
-    run.done(f"Removed {numbers.things(removed, 'stream')}.", done, "streams")
-    if problems:
-        click.get_current_context().exit(Status.FAILED)
+    run.done(f"Removed {numbers.things(removed, 'stream')}.", done, "streams", problems)
 
 
 @verb(

@@ -31,6 +31,7 @@ from streamclient.errors import error as client_error
 
 _PLANS = 5  # number of new plans after outdated ones
 _NAMED = 5  # maximum number of streams that a warning names
+_SHOWN = 20  # maximum rows of a preview
 
 
 class Run:
@@ -124,12 +125,34 @@ class Run:
         """Forget what belongs to a plan that is outdated."""
         self._now = None
 
-    def done(self, sentence: str, document: dict[str, Any], records: str = "") -> None:
-        """Write the result of a change: a sentence for people, a document for programs."""
+    def preview(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Show the first rows of a change, unless the output is for programs."""
+        if not self.out.structured:
+            self.out.table(columns, rows[:_SHOWN])
+            if len(rows) > _SHOWN:
+                self.out.line(f"... and {len(rows) - _SHOWN:,} more")
+
+    def warn_of(self, problems: Sequence[PystreamsError], count: int) -> None:
+        """Warn of the parts of a change that failed. Raises the first problem if all `count` parts failed."""
+        if len(problems) == count:
+            raise problems[0]
+        for problem in problems:
+            self.out.warn(str(problem))
+
+    def done(
+        self,
+        sentence: str,
+        document: dict[str, Any],
+        records: str = "",
+        problems: Sequence[PystreamsError] = (),
+    ) -> None:
+        """Write the result of a change: a sentence for people, a document for programs. With `problems`, it failed."""
         if self.out.structured:
             self.out.document(document, records)
         else:
             self.out.line(sentence)
+        if problems:
+            click.get_current_context().exit(Status.FAILED)
 
     def close(self) -> None:
         """Close the connections."""
