@@ -39,7 +39,7 @@ from pystreams.errors import Status, fail
 from pystreams.jobs import flight_check
 from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
-from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams import group_states as of_groups
 from streamclient import reply_maps
 from streamclient.connection import Command
 

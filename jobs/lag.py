@@ -17,8 +17,8 @@ import click
 from pystreams.jobs.job import Trigger, combined, job
 from pystreams.jobs.run import Run, Target, TargetType
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups.group_states import Group, Status
-from pystreams.streams.groups.sampling import Samples
+from pystreams.streams.group_states import Group, Status
+from pystreams.streams.sampling import Samples
 from pystreams.values import names
 
 

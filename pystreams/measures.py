@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pystreams.streams.groups.group_states import SEVERITY, Consumer, Group, Status, judge
+from pystreams.streams.group_states import SEVERITY, Consumer, Group, Status, judge
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport

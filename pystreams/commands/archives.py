@@ -15,11 +15,10 @@ from pystreams.connect import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.output import Form, Lines
-from pystreams.streams import entries, inventory, transfer
+from pystreams.streams import entries, inventory, pending, transfer
+from pystreams.streams import group_states as of_groups
 from pystreams.streams import transfer as of_writes
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import pending
-from pystreams.streams.groups.group_states import Group
+from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, times

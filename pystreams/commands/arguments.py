@@ -13,9 +13,9 @@ from click.shell_completion import CompletionItem
 from pystreams.commands.verbs import Run, wanted_of
 from pystreams.connect import connect
 from pystreams.errors import fail
+from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_states import Group
+from pystreams.streams.group_states import Group
 from pystreams.values import names
 from pystreams.values.names import is_glob
 from streamclient.connection import BROKEN, Connection

@@ -10,8 +10,7 @@ import click
 from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output import Column
-from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import seeks
+from pystreams.streams import inventory, paged_calls, seeks
 from pystreams.values import names, numbers, times
 from streamclient import record_keys
 from streamclient.errors import PystreamsError

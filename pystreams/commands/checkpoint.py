@@ -14,11 +14,11 @@ from pystreams.commands.verbs import Run, exit_with_found, verb, verb_group
 from pystreams.files import checkpoints
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output import Column
+from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, transfer
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.sampling import behind_checkpoint
+from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
+from pystreams.streams.sampling import behind_checkpoint
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId

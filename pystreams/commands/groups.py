@@ -35,12 +35,11 @@ from pystreams.errors import fail
 from pystreams.files.rows import read_positions
 from pystreams.measures import GroupRow
 from pystreams.output import Column
-from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import seeks
-from pystreams.streams.groups.group_states import Group, Status, judge
-from pystreams.streams.groups.sampling import Samples
-from pystreams.streams.groups.seeks import Move
+from pystreams.streams import entries, inventory, paged_calls, seeks
+from pystreams.streams import group_states as of_groups
+from pystreams.streams.group_states import Group, Status, judge
+from pystreams.streams.sampling import Samples
+from pystreams.streams.seeks import Move
 from pystreams.values import names, numbers, times
 from pystreams.values.names import is_glob
 from streamclient.errors import PystreamsError

@@ -12,10 +12,9 @@ from pystreams.commands.arguments import NAME, group_argument, ids_argument, lim
 from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output import Column
-from pystreams.streams import paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import pending, seeks
-from pystreams.streams.groups.pending import Pending, Which
+from pystreams.streams import group_states as of_groups
+from pystreams.streams import paged_calls, pending, seeks
+from pystreams.streams.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
 _READS = "+xinfo +xpending"

@@ -24,10 +24,9 @@ from pystreams.commands.arguments import (
 from pystreams.commands.verbs import Run, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output import Column
-from pystreams.streams import dead_letters, inventory, paged_calls, trimming
+from pystreams.streams import dead_letters, inventory, paged_calls, seeks, trimming
+from pystreams.streams import group_states as of_groups
 from pystreams.streams.dead_letters import Letter, Which
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import seeks
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
 

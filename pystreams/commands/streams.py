@@ -12,8 +12,8 @@ from pystreams import measures
 from pystreams.commands.arguments import PATTERN, limit_option, stream_argument
 from pystreams.commands.verbs import Run, stream_document, verb, write_rows
 from pystreams.measures import GroupRow, StreamRow
+from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory
-from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, times
 from pystreams.values.names import is_glob

@@ -11,9 +11,8 @@ import click
 from pystreams.commands.arguments import GROUP, NAME, PATTERN, stream_argument
 from pystreams.commands.verbs import Run, verb
 from pystreams.output import Lines
-from pystreams.streams import entries, inventory
+from pystreams.streams import entries, inventory, seeks
 from pystreams.streams.entries import Found
-from pystreams.streams.groups import seeks
 from pystreams.values import conditions, names, numbers, times
 from pystreams.values.fields import Decoding, Entry, as_text
 from pystreams.values.names import is_glob

@@ -22,7 +22,7 @@ from pystreams.errors import Status, error, fail, status_of
 from pystreams.measures import GroupRow, Row, StreamRow, View
 from pystreams.output import Column, Form, Output, ReaderGoneError
 from pystreams.streams import paged_calls
-from pystreams.streams.groups.group_states import STYLES, Consumer
+from pystreams.streams.group_states import STYLES, Consumer
 from pystreams.values import names, times
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Connection

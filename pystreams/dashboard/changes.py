@@ -2,7 +2,7 @@
 change.
 
 A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change
-that the plan carries, and raises PLAN_OUTDATED if it no longer fits (`pystreams.streams.groups.seeks`).
+that the plan carries, and raises PLAN_OUTDATED if it no longer fits (`pystreams.streams.seeks`).
 Changes of many entries are made in parts: if `more` in the reply is true, the second request must be repeated.
 Each change is recorded in the audit log, whose pages have the newest first.
 """
@@ -20,11 +20,10 @@ from pystreams.dashboard.audit_log import RecordedChange, UnwritableError
 from pystreams.dashboard.login import Planned
 from pystreams.dashboard.requests import Asked
 from pystreams.errors import fail
-from pystreams.streams import dead_letters, entries, inventory, paged_calls, trimming
+from pystreams.streams import dead_letters, entries, inventory, paged_calls, pending, seeks, trimming
+from pystreams.streams import group_states as of_groups
 from pystreams.streams.dead_letters import Letter
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import pending, seeks
-from pystreams.streams.groups.pending import Pending
+from pystreams.streams.pending import Pending
 from pystreams.values import names, numbers, times
 from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId

@@ -13,7 +13,7 @@ from pystreams.dashboard.requests import Asked, shown
 from pystreams.dashboard.sampler import ATTENTION, SORTS, Snapshot, State
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
-from pystreams.streams.groups.group_states import Status
+from pystreams.streams.group_states import Status
 from streamclient.connection import Command
 from streamclient.reply_maps import info_lines, line_fields, pairs
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from pystreams.dashboard import shapes
 from pystreams.dashboard.requests import Asked
-from pystreams.streams import dead_letters, entries, inventory
+from pystreams.streams import dead_letters, entries, inventory, pending
 from pystreams.streams.dead_letters import Letter
-from pystreams.streams.groups import pending
-from pystreams.streams.groups.pending import Pending, Which
 from pystreams.streams.paged_calls import ask, ask_all
+from pystreams.streams.pending import Pending, Which
 from pystreams.values import fields, times
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import LAST, ZERO, StreamId

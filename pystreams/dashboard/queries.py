@@ -12,9 +12,9 @@ from pystreams.dashboard.requests import Asked
 from pystreams.dashboard.sampler import Snapshot
 from pystreams.measures import QueryRow
 from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.sampling import Name, behind_checkpoint
+from pystreams.streams import group_states as of_groups
+from pystreams.streams.group_states import Group
+from pystreams.streams.sampling import Name, behind_checkpoint
 from pystreams.values import numbers
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamclient.connection import Connection

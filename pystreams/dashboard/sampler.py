@@ -24,9 +24,9 @@ from pystreams import measures
 from pystreams.dashboard.history import Curve, History
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, inventory, paged_calls
-from pystreams.streams.groups.group_states import SEVERITY, Group, Status
-from pystreams.streams.groups.sampling import Name, Rates, Samples
+from pystreams.streams.group_states import SEVERITY, Group, Status
 from pystreams.streams.inventory import Stream
+from pystreams.streams.sampling import Name, Rates, Samples
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError

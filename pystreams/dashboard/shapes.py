@@ -12,7 +12,7 @@ from urllib.parse import quote_from_bytes
 from pystreams import measures
 from pystreams.dashboard.history import Curve
 from pystreams.measures import GroupRow, StreamRow, View
-from pystreams.streams.groups.group_states import Consumer
+from pystreams.streams.group_states import Consumer
 from pystreams.values import fields, names
 from pystreams.values.fields import Entry
 

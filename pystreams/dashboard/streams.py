@@ -13,9 +13,8 @@ from pystreams.dashboard.reading import Reader
 from pystreams.dashboard.requests import Asked
 from pystreams.errors import fail
 from pystreams.measures import StreamRow
-from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import group_states as of_groups
-from pystreams.streams.groups import seeks
+from pystreams.streams import entries, inventory, paged_calls, seeks
+from pystreams.streams import group_states as of_groups
 from pystreams.values import fields, names, times
 from pystreams.values.conditions import Condition, parse
 from pystreams.values.fields import Entry

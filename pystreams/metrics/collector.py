@@ -19,7 +19,7 @@ from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics import table
 from pystreams.metrics.table import METRICS, Metric, Sample
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups.sampling import Queries, Samples
+from pystreams.streams.sampling import Queries, Samples
 from pystreams.values import names
 from streamclient.connection import Command, Connection
 from streamclient.errors import BROKEN, PystreamsError, ResponseError, error

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pystreams.errors import fail
-from pystreams.streams.groups.group_states import Group
-from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
+from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream, parsed, scan_pages
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
+from pystreams.streams.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.values.names import shown
 from streamclient import record_keys
 from streamclient.connection import Command, Connection

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pystreams.errors import fail
-from pystreams.streams import entries, inventory
-from pystreams.streams.groups import seeks
+from pystreams.streams import entries, inventory, seeks
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import ask, ask_all, pages
 from pystreams.values.names import shown

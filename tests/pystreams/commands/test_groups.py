@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.streams.groups import seeks
-from pystreams.streams.groups.seeks import Move
+from pystreams.streams import seeks
+from pystreams.streams.seeks import Move
 from streamclient.connection import Connection
 from tests.pystreams.conftest import Cli
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from pystreams.streams.groups import sampling
+from pystreams.streams import sampling
 from tests import servers
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from pystreams.dashboard.sampler import pause_after
-from pystreams.streams.groups.sampling import Rates
+from pystreams.streams.sampling import Rates
 from tests.pystreams.dashboard.conftest import Started
 
 

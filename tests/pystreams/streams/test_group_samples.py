@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from pystreams.streams import inventory
-from pystreams.streams.groups.group_states import Status
-from pystreams.streams.groups.sampling import Samples
+from pystreams.streams.group_states import Status
+from pystreams.streams.sampling import Samples
 from spark_streams.config import options
 from streamclient.config.address import Address
 from streamclient.connection import Connection

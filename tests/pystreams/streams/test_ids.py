@@ -9,7 +9,7 @@ import redis
 
 from pystreams.connect import Wanted, connect
 from pystreams.streams import dead_letters, inventory
-from pystreams.streams.groups import group_states as groups
+from pystreams.streams import group_states as groups
 from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
 from streamclient.errors import ResponseError

@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from pystreams.connect import Wanted, connect
-from pystreams.streams.groups import group_states as groups
-from pystreams.streams.groups.group_states import Group, Status, judge
+from pystreams.streams import group_states as groups
+from pystreams.streams.group_states import Group, Status, judge
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 from tests import servers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.streams.groups.group_states import Sample, Status, judge
+from pystreams.streams.group_states import Sample, Status, judge
 from streamwire.stream_id import StreamId
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pystreams.streams import paged_calls
-from pystreams.streams.groups import group_states
-from pystreams.streams.groups.group_states import LIMIT_MS, Group, Sample, Status, judge
+from pystreams.streams import group_states, paged_calls
+from pystreams.streams.group_states import LIMIT_MS, Group, Sample, Status, judge
 from pystreams.streams.inventory import Stream, read_streams
 from spark_streams.reports import STREAM, QueryReport, from_fields
 from streamclient.connection import Connection

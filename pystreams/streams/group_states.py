@@ -24,9 +24,9 @@ from typing import Any
 
 from pystreams.errors import fail
 from pystreams.streams import inventory
-from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages
+from pystreams.streams.pending import idle_of
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
@@ -132,7 +132,7 @@ class Group:
     pending entry. `oldest_idle_ms`: time since that entry's last delivery; None if the entry was given back.
     `consumers`: None if they were not requested. `rate`: entries delivered to the group per second; `catch_up_ms`: time
     until the lag is 0 if it goes on to shrink as it does, None if it does not shrink. Both are None unless several
-    samples were taken (`pystreams.streams.groups.sampling`).
+    samples were taken (`pystreams.streams.sampling`).
     """
 
     stream: Stream

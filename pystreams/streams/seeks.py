@@ -23,7 +23,7 @@ from typing import Any
 
 from pystreams.errors import fail
 from pystreams.streams import entries, inventory
-from pystreams.streams.groups.group_states import Consumer, Group
+from pystreams.streams.group_states import Consumer, Group
 from pystreams.streams.inventory import Stream, parsed
 from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
