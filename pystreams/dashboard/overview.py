@@ -12,7 +12,7 @@ from pystreams.dashboard.history import Curve
 from pystreams.dashboard.requests import Asked, shown
 from pystreams.dashboard.sampler import ATTENTION, SORTS, Snapshot, State
 from pystreams.measures import GroupRow
-from pystreams.streams import paged_calls
+from pystreams.streams import paged_calls, servers
 from pystreams.streams.group_states import Status
 from streamclient.connection import Command
 from streamclient.reply_maps import info_lines, line_fields, pairs
@@ -35,15 +35,6 @@ _FACTS = {
 }
 
 
-def product(facts: dict[str, str] | Any) -> str:
-    """Return the product and release of the server."""
-    if "engine_release" in facts:
-        return f"pystreams engine {facts['engine_release']}"
-    if "valkey_version" in facts:
-        return f"Valkey {facts['valkey_version']}"
-    return f"Redis {facts['redis_version']}" if "redis_version" in facts else "unknown server"
-
-
 def news(state: State, *, whole: bool) -> dict[str, Any]:
     """Return the document that browsers get after each sample. It contains no name of a stream or group.
 
@@ -63,7 +54,7 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
 def server_facts(snapshot: Snapshot) -> dict[str, Any]:
     """Return the data of the server that every page shows."""
     facts: dict[str, Any] = {
-        "product": product(snapshot.facts),
+        "product": servers.product(snapshot.facts),
         "commands_per_second": snapshot.commands.get("others"),
         "own_commands_per_second": snapshot.commands.get("own"),
     }

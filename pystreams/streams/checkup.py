@@ -103,12 +103,10 @@ def _release(facts: Mapping[str, str]) -> Finding:
         return Finding(
             subject, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be checked."
         )
-    if "engine_release" in facts:
-        return Finding(subject, Verdict.OK, f"pystreams engine {facts['engine_release']}")
-    if "valkey_version" in facts:
-        return Finding(subject, Verdict.OK, f"Valkey {facts['valkey_version']}")
+    name = servers.product(facts)
+    if not name.startswith("Redis"):
+        return Finding(subject, Verdict.OK, name)
     version = _version(facts)
-    name = f"Redis {facts.get('redis_version', '?')}"
     if version < (5,):
         return Finding(subject, Verdict.PROBLEM, name, "Streams require Redis 5.")
     if version < (7,):

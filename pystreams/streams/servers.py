@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,18 @@ def servers(connection: Connection) -> list[Endpoint]:
         found.append(master)
         found += connection.topology.replicas(master if connection.topology.is_cluster else None)
     return list(dict.fromkeys(found))
+
+
+def product(facts: Mapping[str, str]) -> str:
+    """Return the product and release of a server. `facts`: lines of INFO."""
+    for line, name in (
+        ("engine_release", "pystreams engine"),
+        ("valkey_version", "Valkey"),
+        ("redis_version", "Redis"),
+    ):
+        if line in facts:
+            return f"{name} {facts[line]}"
+    return "unknown server"
 
 
 def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int) -> Any:
