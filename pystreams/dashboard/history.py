@@ -1,8 +1,7 @@
 """Many series of numbers over the last hour, in memory of a bounded size.
 
 All series share a table of 32-bit numbers, with a row per series and a column per time step. If there is no room for
-new series, every second column is dropped, which doubles the time steps. If that would leave fewer than
-`_FEWEST_COLUMNS` columns, new series are ignored instead.
+new series, they are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-_FEWEST_COLUMNS = 45
 _FIRST_ROWS = 64
 _CELL_BYTES = 4
 
@@ -67,7 +65,6 @@ class History:
                 row = self._room(key)
                 if row is None:
                     continue
-                column = len(self._times) - 1
             self._seen[key] = at
             self._table[row, column] = math.nan if value is None else value
 
@@ -106,23 +103,9 @@ class History:
         """Return a row for a new series; None if there is no room."""
         if not self._free:
             rows = len(self._table)
-            while 2 * rows * self._columns * _CELL_BYTES > self._budget and self._columns // 2 >= _FEWEST_COLUMNS:
-                self._thin_out()
             if 2 * rows * self._columns * _CELL_BYTES > self._budget:
                 return None
             self._table = np.concatenate([self._table, self._empty(rows)])
             self._free = list(range(rows, 2 * rows))
         row = self._rows[key] = self._free.pop()
         return row
-
-    def _thin_out(self) -> None:
-        """Keep every second column, including the last one."""
-        used = len(self._times)
-        positions = list(range((used - 1) % 2, used, 2)) if used else []
-        self._columns //= 2
-        self.step_ms *= 2
-        thinned = self._empty(len(self._table))
-        positions = positions[-self._columns :]
-        thinned[:, : len(positions)] = self._table[:, positions]
-        self._table = thinned
-        self._times = [self._times[at] for at in positions]

@@ -166,8 +166,7 @@ def test_the_state_of_the_server(client: redis.Redis, dashboard: Dashboard, inst
         client.acl_deluser("nobody")
     found = dashboard.get("server")
     assert ("nobody", "ping") in [(each["user"], each["object"]) for each in found["refusals"]]
-    assert found["sections"]["replication"]["role"] == "master"
-    assert found["facts"]["role"] == "master"
+    assert (found["facts"]["role"], found["facts"]["replicas"]) == ("master", 0)
 
 
 def test_a_sample_reads_a_limited_number_of_consumers(client: redis.Redis, started: Started) -> None:
