@@ -204,7 +204,7 @@ class _Move:
             if isinstance(reply, ResponseError):
                 if is_forbidden(reply) or (str(reply).startswith("ERR") and refusal_of(reply) is Refusal.SERVER):
                     return False
-                raise self._failure("XADD", reply)
+                raise self._failure(reply)
         return True
 
     def by_transaction(self, *, scripted: bool, atomic: bool) -> None:
@@ -231,15 +231,15 @@ class _Move:
         if self._noted or self._old:
             ends.append(("HDEL", self._notes, *self._noted, *self._old))
         for command in ends:
-            self._check([command], self._connection.pipeline([command]))
-        self._check([("XADD",)] * len(results), results)
+            self._connection.command(*command)
+        for reply in results:
+            if isinstance(reply, ResponseError):
+                raise self._failure(reply)
 
     def _look(self, notes: dict[bytes, bytes]) -> None:
         """Find the entries to add, and those that notes show to be in the target."""
         asked = [*self.entries, *(each for each in notes if each not in self.entries)]
-        commands = [self._origin.look(each) for each in asked]
-        replies = self._connection.pipeline(commands)
-        self._check(commands, replies)
+        replies = self._connection.commands([self._origin.look(each) for each in asked])
         found = {each: reply for each, reply in zip(asked, replies, strict=True) if reply}
         self._old = [each for each in notes if each not in found]
         ours = [each for each in self.entries if each in found and self._origin.is_ours(found[each])]
@@ -263,15 +263,10 @@ class _Move:
             made.update(b"%d:%b" % (len(word), word))
         return made.hexdigest().encode()
 
-    def _check(self, commands: Sequence[Command], replies: Sequence[Any]) -> None:
-        for command, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, ResponseError):
-                raise self._failure(str(command[0]), reply)
-
-    def _failure(self, command: str, reply: ResponseError) -> PystreamsError:
+    def _failure(self, reply: ResponseError) -> PystreamsError:
         if "WRONGTYPE" in str(reply):
             return error("NOT_A_STREAM", stream=_shown(self._target), address=self._connection.address)
-        return refused(self._connection.address, command, reply, self._target)
+        return refused(self._connection.address, "XADD", reply, self._target)
 
 
 def _check_room(connection: Connection, target: bytes, count: int) -> None:
