@@ -109,7 +109,7 @@ def profile_names(file: Path) -> list[str]:
 
 def _profiles(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_option_text())
+        return tomllib.loads(file.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as cause:
