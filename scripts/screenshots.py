@@ -25,12 +25,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
+from pystreams.dashboard.audit_log import Audit
+from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, listen
-from pystreams.dashboard.site import Part, site
-from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.history import History
+from pystreams.dashboard.site import Part, site
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
