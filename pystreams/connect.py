@@ -41,7 +41,7 @@ from streamclient.config.address import Address, Endpoint, parse
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import options_of
 from streamclient.connection import Connection
-from streamclient.retry import Budget
+from streamclient.refusals import Budget
 
 DEFAULT = "default"
 _DASHBOARD = "dashboard"
