@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.values import names as server_globs
+from pystreams.values.names import glob_pattern
 from spark_streams.config import options, read
 from spark_streams.errors import OptionsError
 
@@ -39,10 +39,10 @@ def test_the_glob_misses_no_name(regex: str, name: str) -> None:
     """Whatever the regular expression, the glob matches every name that it matches."""
     try:
         matches = re.fullmatch(regex, name) is not None
-    except re.error:
+    except (re.error, FutureWarning):  # a nested set
         return
     if matches:
-        assert server_globs.pattern(read.around(regex).encode()).fullmatch(name.encode())
+        assert glob_pattern(read.around(regex).encode()).fullmatch(name.encode())
 
 
 @pytest.mark.parametrize("regex", ["[a", "(", "a{2,1}", "*"])
