@@ -126,7 +126,7 @@ class Engine:
 
     @property
     def folder(self) -> Path:
-        return self.durability.appendonly.directory
+        return self.durability.log_files.directory
 
     def run(self, line: str, *more: Any) -> Any:
         """Run a command and end its event-loop iteration; an error is returned as its text."""

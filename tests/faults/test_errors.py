@@ -229,7 +229,7 @@ def test_no_appendfsync_on_rewrite(tmp_path):
     engine.workers.run(1)
     engine.run("BGSAVE SCHEDULE")
     before = engine.files.calls.count("sync")
-    assert engine.durability.rewrites.is_running
+    assert engine.durability.log_files.is_running
     engine.run("XADD s 2-1 a 1")
     assert engine.files.calls.count("sync") == before
     engine.workers.run()

@@ -42,7 +42,7 @@ from engine.shell.clock import now_us
 from engine.shell.durability.background import Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.log import ALWAYS, Log
-from engine.shell.durability.log_files import AppendOnly, Rewrites
+from engine.shell.durability.log_files import LogFiles
 from engine.shell.durability.position import Position
 from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.durability.recovery import LoadError, Originals
@@ -191,10 +191,9 @@ class DiskDurability(Durability):
         segments = self.keeping.segments
         self.originals = originals = Originals(config, files, segments.documents)
         relieve = self.keeping.relieve
-        self.appendonly = AppendOnly(
-            core, files, rdb, segments, originals, folder, name, self.log, workers.save, relieve
+        self.log_files = LogFiles(
+            core, files, rdb, segments, originals, folder, name, self.log, workers, clock, relieve, self._after_write
         )
-        self.rewrites = Rewrites(core, self.appendonly, self.log, workers, clock, self._after_write)
         #: Whether a log is enabled: it is open, or will be open when its first base is written.
         self._wants_log = False
         self.snapshots = Snapshots(
@@ -227,7 +226,7 @@ class DiskDurability(Durability):
             self._own()
         began = self._clock()
         try:
-            self.keeping.start(self.appendonly.directory)
+            self.keeping.start(self.log_files.directory)
             self.loaded = self._load(from_log=wanted)
             if wanted:
                 self._open_log()
@@ -261,12 +260,12 @@ class DiskDurability(Durability):
         core.changes.set_time(self._now())
         core.changes.replaying = True
         try:
-            has_log = from_log and self.appendonly.find()
+            has_log = from_log and self.log_files.find()
             if from_log and not has_log:
-                self.appendonly.refuse_old_file()
+                self.log_files.refuse_old_file()
             if has_log:
-                self.appendonly.load(self._now(), cut=core.config.flag("aof-load-truncated"))
-                position = self.appendonly.position
+                self.log_files.load(self._now(), cut=core.config.flag("aof-load-truncated"))
+                position = self.log_files.position
                 self._report("the append-only file")
             elif path := self.snapshots.load():
                 position = self.snapshots.saved_position
@@ -281,13 +280,13 @@ class DiskDurability(Durability):
         LOG.info("loaded %d keys from %s in %s", keys, source, self.snapshots.path.parent)
 
     def _open_log(self) -> None:
-        if self.appendonly.must_be_replaced:
+        if self.log_files.must_be_replaced:
             self.snapshots.keep_originals()
-            self.appendonly.keep_original()
-            self.rewrites.write_now()
-        elif not self.appendonly.open():
-            self.rewrites.write_now()
-        self.appendonly.clear_temporaries()
+            self.log_files.keep_original()
+            self.log_files.rewrite_now()
+        elif not self.log_files.open():
+            self.log_files.rewrite_now()
+        self.log_files.clear_temporaries()
         self._wants_log = True
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
@@ -305,7 +304,7 @@ class DiskDurability(Durability):
         if not saved:
             raise CommandError(messages.SHUTDOWN_FAILED)
         self.snapshots.abandon()
-        self.rewrites.abandon()
+        self.log_files.abandon()
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
         """Write unsaved data to disk as SHUTDOWN's options in ``words`` require; return whether the process may exit.
@@ -316,7 +315,7 @@ class DiskDurability(Durability):
         try:
             if self._wants_log and not (self.log.is_open and self.log.flush_and_sync()):
                 # The log has no file yet, or its file cannot be trusted: try to write a new one.
-                self.rewrites.write_now()
+                self.log_files.rewrite_now()
         except OSError as error:
             LOG.error("the append-only file cannot be written at shutdown: %s", error)
             if not forced:
@@ -352,7 +351,7 @@ class DiskDurability(Durability):
         is_good = self._life is Life.ENDING and not self._is_faulty
         self._life = Life.CLOSED
         self.snapshots.abandon()
-        self.rewrites.abandon()
+        self.log_files.abandon()
         try:
             position = self.snapshots.position()
             if is_good and position is not None:
@@ -364,7 +363,7 @@ class DiskDurability(Durability):
         self.keeping.segments.close()
         if self._wants_log:
             with suppress(OSError):
-                self.appendonly.clear_temporaries()
+                self.log_files.clear_temporaries()
         self._ownership.release()
 
     # -- effects ------------------------------------------------------------------------------------------------------
@@ -431,12 +430,12 @@ class DiskDurability(Durability):
 
         Do not call this within a command: an image must not contain a part of a transaction.
         """
-        if self._life is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
+        if self._life is not Life.RUNNING or self.log_files.is_running or self.snapshots.is_running:
             return
         if self._ownership.is_held:
             self.keeping.tidy()
         is_asked_for = self.snapshots.is_scheduled
-        rewrites = self.rewrites.is_scheduled or (not is_asked_for and self._needs_rewrite())
+        rewrites = self.log_files.is_scheduled or (not is_asked_for and self._needs_rewrite())
         saves = not rewrites and (is_asked_for or self.snapshots.due())
         if not (rewrites or saves) or self.core.divided.postpones_image(self.start_due_work):
             return
@@ -445,23 +444,23 @@ class DiskDurability(Durability):
                 LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
             self.snapshots.start()
             self._follow()
-        elif self.rewrites.is_prepared():
+        elif self.log_files.is_prepared():
             self._start_rewrite()
             self._follow()
 
     def _needs_rewrite(self) -> bool:
-        if not self._wants_log or not self.rewrites.is_due:
+        if not self._wants_log or not self.log_files.is_due:
             return False
         # A log that is not open is still without its first base.
         needs_file = not self.log.is_open or self.log.is_broken
-        return needs_file or self.rewrites.has_grown() or self.keeping.wants_new_base()
+        return needs_file or self.log_files.has_grown() or self.keeping.wants_new_base()
 
     def _start_rewrite(self) -> None:
         """Start a rewrite, which writes the first base if that is still missing. If the rewrite cannot start, a missing
         first base is retried later; other rewrites are skipped.
         """
         with suppress(OSError):
-            self.rewrites.start(keeps_log=self._wants_log)
+            self.log_files.rewrite(keeps_log=self._wants_log)
 
     def _after_write(self) -> None:
         """Start work that waited for a file to be written."""
@@ -473,7 +472,7 @@ class DiskDurability(Durability):
     def _follow(self) -> None:
         core, log = self.core, self.log
         log.policy = core.config.text("appendfsync")
-        busy = self.rewrites.is_running or self.snapshots.is_running
+        busy = self.log_files.is_running or self.snapshots.is_running
         log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
         core.changes.record_for("log", log.is_open or log.tee is not None)
         self._update_refusal()
@@ -511,9 +510,9 @@ class DiskDurability(Durability):
         """Start writing the first base. Raises ConfigError if that is not possible; the log then stays off."""
         self._own()
         # A rewrite that was requested without a log cannot be continued: it lacks the effects since its image.
-        self.rewrites.abandon()
+        self.log_files.abandon()
         try:
-            self.rewrites.start(keeps_log=True)
+            self.log_files.rewrite(keeps_log=True)
         except OSError as error:
             raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
         self._wants_log = True
@@ -521,7 +520,7 @@ class DiskDurability(Durability):
     def _switch_off(self) -> None:
         """Write the effects so far, as far as the disk allows, and close the log."""
         self._wants_log = False
-        self.rewrites.abandon()
+        self.log_files.abandon()
         try:
             self.log.close()
         except OSError as error:
@@ -561,7 +560,7 @@ class DiskDurability(Durability):
         if self.snapshots.is_running:
             raise CommandError(messages.SAVE_RUNNING)
         self._check()
-        must_wait = self.rewrites.is_running or self.rewrites.is_scheduled
+        must_wait = self.log_files.is_running or self.log_files.is_scheduled
         if must_wait and not (schedule or within):
             raise CommandError(messages.SAVE_BLOCKED)
         self.snapshots.ask()
@@ -581,10 +580,10 @@ class DiskDurability(Durability):
             self.core.host.after_reply(self.start_due_work)
 
     def rewrite_log(self, *, within: bool) -> Reply:
-        if self.rewrites.is_running:
+        if self.log_files.is_running:
             raise CommandError(messages.REWRITE_RUNNING)
         self._check()
-        self.rewrites.ask()
+        self.log_files.ask()
         if self.snapshots.is_running:
             return Simple(messages.REWRITE_SCHEDULED)
         self.core.host.after_reply(self.start_due_work)
@@ -662,7 +661,7 @@ class DiskDurability(Durability):
                 for db in core.databases:
                     db.clear()
             if from_log:
-                self.appendonly.load(self._now(), cut=False)
+                self.log_files.load(self._now(), cut=False)
             else:
                 self.snapshots.load(merge=not flush)
         finally:
@@ -689,7 +688,7 @@ class DiskDurability(Durability):
         if self._life is Life.LOADING:
             self._life = Life.RUNNING
             if self.core.config.flag("appendonly"):
-                self.rewrites.abandon()
+                self.log_files.abandon()
                 self._wants_log = True
                 self._start_rewrite()
             self._follow()
@@ -697,7 +696,7 @@ class DiskDurability(Durability):
     def _rewrite_log_after_loading(self) -> None:
         """Rewrite the log from the loaded data: the old log does not match it, and must not be continued."""
         try:
-            self.rewrites.write_now()
+            self.log_files.rewrite_now()
         except OSError as error:
             if self.log.is_open:
                 self.log.give_up(error)
@@ -715,8 +714,7 @@ class DiskDurability(Durability):
             "engine_loading_seconds": f"{self._loading_seconds:.3f}",
             "engine_loading_left_out": self.originals.left_out,
             **self.snapshots.facts(),
-            **self.rewrites.facts(),
-            **self.appendonly.facts(),
+            **self.log_files.facts(),
             **self.log.facts(),
             **self.keeping.facts(),
         }

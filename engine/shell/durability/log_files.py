@@ -39,7 +39,7 @@ from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.image import Image
 from engine.shell.durability import psb, rdb_file
-from engine.shell.durability.background import Attempt, Background, Workers, Writing
+from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.log import Log, TornError, as_block, encode_effects, head
 from engine.shell.durability.position import LINE_SIZE, Position, line_at
@@ -180,10 +180,19 @@ _BASE_CHUNK = 1 << 20
 _INDEXED_PART = 128
 #: Name prefix of unfinished bases.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"
+#: Seconds before the first automatic attempt after a failure.
+_FIRST_PAUSE = 1.0
+#: Maximum number of seconds between automatic attempts after a failure.
+_LONGEST_PAUSE = 60.0
+#: Number of checks (ten per second) after which a rewrite starts even if the log is still being synced.
+_MAX_CHECKS = 50
 
 
-class AppendOnly:
-    """Files of one append-only log, in ``directory``. Their names start with ``name``."""
+class LogFiles(Writing):
+    """Files of one append-only log, in ``directory``, and their rewrites. The names of the files start with ``name``.
+
+    ``relieve`` is called repeatedly while commands are loaded, to free memory.
+    """
 
     def __init__(
         self,
@@ -195,19 +204,18 @@ class AppendOnly:
         directory: Path,
         name: str,
         log: Log,
-        delete: Background,
+        workers: Workers,
+        clock: Callable[[], float],
         relieve: Callable[[], None],
+        on_ended: Callable[[], None],
     ) -> None:
-        self._core = core
+        super().__init__(core, workers, clock, on_ended)
         self._files = files
         self._segments = segments
         self._originals = originals
         self._rdb = rdb
         self._log = log
-        #: Called repeatedly while commands are loaded, to free memory.
         self._relieve = relieve
-        #: Runs the deletion of large files in a thread.
-        self._delete = delete
         self.directory = directory
         self.name = name
         self.manifest = Manifest()
@@ -217,10 +225,25 @@ class AppendOnly:
         self.position: Position | None = None
         #: Whether the loaded files have keys that were left out, so that the log must not be continued.
         self.must_be_replaced = False
+        #: Pause in seconds before the next automatic rewrite after a failure.
+        self._pause = _FIRST_PAUSE
+        #: Number of times in a row that `is_prepared` has returned False.
+        self._checks = 0
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about the files. Sizes are in bytes."""
-        return {"aof_current_size": self.size, "aof_base_size": self.base_size, "aof_pending_rewrite": 0}
+        """Return INFO's facts about the files and rewrites. Sizes are in bytes, durations in seconds; -1 if no rewrite
+        has ended or is running.
+        """
+        return {
+            "aof_current_size": self.size,
+            "aof_base_size": self.base_size,
+            "aof_pending_rewrite": 0,
+            "aof_rewrite_in_progress": int(self.is_running),
+            "aof_rewrite_scheduled": int(self.is_scheduled),
+            "aof_last_rewrite_time_sec": self._last_seconds,
+            "aof_current_rewrite_time_sec": self._seconds,
+            "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
+        }
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -483,7 +506,7 @@ class AppendOnly:
             log.use(*new_log)
         self._measure()
         self.base_size = self._size_of(base)
-        self._delete(lambda: self._delete_history(changed), lambda error: self._history_deleted(changed, error))
+        self._workers.save(lambda: self._delete_history(changed), lambda error: self._history_deleted(changed, error))
 
     def _increment_with(self, entry: Entry, tail: Effects) -> tuple[Path, int, int]:
         path = self._path(entry)
@@ -523,48 +546,7 @@ class AppendOnly:
             return
         self.manifest = changed
 
-
-def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the commands that make up an image, in chunks."""
-    gathered: list[bytes] = []
-    size = 0
-    for commands in export.commands(taken):
-        gathered.append(commands)
-        size += len(commands)
-        pause()
-        if size >= _BASE_CHUNK:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)
-
-
-#: Seconds before the first automatic attempt after a failure.
-_FIRST_PAUSE = 1.0
-#: Maximum number of seconds between automatic attempts after a failure.
-_LONGEST_PAUSE = 60.0
-#: Number of checks (ten per second) after which a rewrite starts even if the log is still being synced.
-_MAX_CHECKS = 50
-
-
-class Rewrites(Writing):
-    """Rewrites of one log, one at a time."""
-
-    def __init__(
-        self,
-        core: Core,
-        appendonly: AppendOnly,
-        log: Log,
-        workers: Workers,
-        clock: Callable[[], float],
-        on_ended: Callable[[], None],
-    ) -> None:
-        super().__init__(core, workers, clock, on_ended)
-        self._appendonly = appendonly
-        self._log = log
-        self._pause = _FIRST_PAUSE
-        #: Number of times in a row that `is_prepared` has returned False.
-        self._checks = 0
+    # -- rewriting ----------------------------------------------------------------------------------------------------
 
     @property
     def is_due(self) -> bool:
@@ -584,23 +566,13 @@ class Rewrites(Writing):
     def has_grown(self) -> bool:
         """Return whether auto-aof-rewrite-percentage requires a rewrite, because the log has outgrown its base."""
         config = self._core.config
-        percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
+        percentage, size = config.integer("auto-aof-rewrite-percentage"), self.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
             return False
-        growth = size - self._appendonly.base_size
-        return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
+        growth = size - self.base_size
+        return growth * 100 >= percentage * max(self.base_weight, 1)
 
-    def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about rewriting. Durations are in seconds; -1 if no rewrite has ended or is running."""
-        return {
-            "aof_rewrite_in_progress": int(self.is_running),
-            "aof_rewrite_scheduled": int(self.is_scheduled),
-            "aof_last_rewrite_time_sec": self._last_seconds,
-            "aof_current_rewrite_time_sec": self._seconds,
-            "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
-        }
-
-    def start(self, *, keeps_log: bool) -> None:
+    def rewrite(self, *, keeps_log: bool) -> None:
         """Start a rewrite. Raises OSError if it cannot start.
 
         ``keeps_log``: whether effects that happen while the base is written must be logged. If the log is off, only the
@@ -609,21 +581,21 @@ class Rewrites(Writing):
         log = self._log
         self.is_scheduled = False
         self._core.host.flush_effects()
-        suffix = self._appendonly.base_suffix()
+        suffix = self.base_suffix()
         self._began = self._clock()
         try:
             self._find_manifest()
             log_continues = log.is_open and log.flush_and_sync()
-            first = self._appendonly.new_increment() if log_continues else 0
+            first = self.new_increment() if log_continues else 0
         except OSError as error:
             self._note_end(error)
             raise
         if keeps_log and not log_continues:
             log.tee = []
-        attempt = self._appendonly.attempt()
+        attempt = self.attempt()
 
         def write(image: Image) -> None:
-            self._appendonly.write_base(attempt, image, suffix, rdb_file.periodic_pause())
+            self.write_base(attempt, image, suffix, rdb_file.periodic_pause())
             image.free()
             give_back()
 
@@ -633,7 +605,7 @@ class Rewrites(Writing):
                 return
             if error is None:
                 try:
-                    self._appendonly.commit(attempt, suffix, first=first, tail=log.tee)
+                    self.commit(attempt, suffix, first=first, tail=log.tee)
                     if not keeps_log:
                         # Keep the new files, but do not continue them.
                         log.close()
@@ -648,26 +620,26 @@ class Rewrites(Writing):
         """Find the manifest of an earlier use of the directory, to continue its file numbers; the content of its files
         is ignored. Raises OSError if the manifest is unreadable.
         """
-        self._appendonly.make_directory()
+        self.make_directory()
         if not self._log.is_open:
             try:
-                self._appendonly.find()
+                self.find()
             except LoadError as error:
                 raise OSError(str(error)) from None
 
-    def write_now(self) -> None:
+    def rewrite_now(self) -> None:
         """Rewrite the log synchronously. This also replaces a broken log file.
 
         Raises OSError on failure. The log's file is then abandoned if additions to it might be lost.
         """
         self.abandon()
         self._core.host.flush_effects()
-        suffix = self._appendonly.base_suffix()
-        attempt = self._appendonly.attempt()
+        suffix = self.base_suffix()
+        attempt = self.attempt()
         try:
             self._find_manifest()
-            self._write_now(attempt, lambda image: self._appendonly.write_base(attempt, image, suffix))
-            self._appendonly.commit(attempt, suffix)
+            self._write_now(attempt, lambda image: self.write_base(attempt, image, suffix))
+            self.commit(attempt, suffix)
         except Exception as error:
             self._note_end(error)
             raise
@@ -683,3 +655,18 @@ class Rewrites(Writing):
     def abandon(self) -> None:
         super().abandon()
         self._log.tee = None
+
+
+def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the commands that make up an image, in chunks."""
+    gathered: list[bytes] = []
+    size = 0
+    for commands in export.commands(taken):
+        gathered.append(commands)
+        size += len(commands)
+        pause()
+        if size >= _BASE_CHUNK:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)

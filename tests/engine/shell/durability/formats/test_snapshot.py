@@ -12,10 +12,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability import psb
 from engine.shell.durability.files import Files
-from engine.shell.durability.log import Log
-from engine.shell.durability.log_files import OWN_SUFFIX, RESP_SUFFIX, AppendOnly
-from engine.shell.durability.rdb_file import RdbFiles
-from engine.shell.durability.recovery import Originals
+from engine.shell.durability.log_files import OWN_SUFFIX, RESP_SUFFIX
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -25,8 +22,8 @@ from tests.engine.shell.durability.workload import (
     loaded,
     small_segments,
 )
+from tests.faults.engines import Engine
 from tests.harness.replay import NOW_US, new_core
-from tests.harness.storing import segment_files
 
 LATER = NOW_US + 10**9
 
@@ -35,10 +32,6 @@ def written(core, path: Path) -> bytes:
     """Return a snapshot of ``core`` as bytes."""
     psb.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
     return path.read_bytes()
-
-
-def _never(work: object, done: object) -> None:
-    """Discard background work."""
 
 
 def read(data: bytes):
@@ -141,14 +134,10 @@ def test_sealed_segments_are_not_copied(tmp_path):
 @pytest.mark.parametrize("suffix", [OWN_SUFFIX, RESP_SUFFIX])
 def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
     """Writing a base of the log in either format calls the pause function at least once per key."""
-    core = new_core()
-    session = core.open_session(NOW_US)
+    engine, pauses = Engine(tmp_path), list[None]()
     for number in range(50):
-        core.execute(session, [b"HSET", b"key-%d" % number, b"f", b"v"], NOW_US)
-    files, pauses = Files(), list[None]()
-    segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0, lambda: None)
-    kept = Originals(core.config, files, segments.documents)
-    log = AppendOnly(core, files, RdbFiles(core), segments, kept, tmp_path, "a", written, _never, lambda: None)
+        engine.run(f"HSET key-{number} f v")
+    core, log = engine.core, engine.durability.log_files
     attempt = log.attempt()
     taken = image.capture(core.databases, core.config, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))
