@@ -29,7 +29,6 @@ FILE = file_of(
 )
 RDB = {"appendonly": "no"}
 SKIP = {"skip_unsupported_types": "yes"}
-REASON = "lists: 2 (first: key 'jobs' of database 0); sets: 1 (first: key 'tags' of database 0)"
 
 
 def command(*words: str) -> bytes:
@@ -123,60 +122,36 @@ def test_all_files_next_to_an_original_are_kept(tmp_path):
     assert kept(tmp_path) == {"original-1-dump.rdb": FILE, **logs}
 
 
-def test_a_crash_while_saving_loses_no_key(tmp_path):
-    """After a crash or power failure at any step of the start and the first save, the original has one of its names."""
-    for power_fails in (False, True):
-        for at in range(100):
-            directory = tmp_path / f"{at}-{power_fails}"
-            directory.mkdir()
+@pytest.mark.parametrize("power_fails", [False, True])
+@pytest.mark.parametrize("kind", ["snapshot", "log"])
+def test_a_crash_loses_no_key(tmp_path, kind, power_fails):
+    """After a crash or power failure at any step of a start and the first save, the original has one of its names."""
+    for at in range(100):
+        directory = tmp_path / str(at)
+        directory.mkdir()
+        if kind == "log":
+            settings, before = SKIP, log_of(directory, "SELECT 0", "SET text v", "RPUSH jobs a")
+            original = directory / "original-1-appendonlydir"
+        else:
+            settings, before, original = {**RDB, **SKIP}, {"original-1-dump.rdb": FILE}, directory
             (directory / "dump.rdb").write_bytes(FILE)
-            disk = Disk()
-            disk.crash_at = at
-            with suppress(Crash):
-                Engine(directory, disk, **RDB, **SKIP).run("SAVE")
-            crashed = disk.crashed
-            if power_fails:
-                disk.lose()
-            disk.end()
-            assert FILE in files(directory).values()
-            again = Engine(directory, **RDB, **SKIP)
-            assert again.run("GET text") == b"v"
-            again.run("SAVE")
-            again.die()
-            found = files(directory)
-            assert found["original-1-dump.rdb"] == FILE
-            # (The test's disk gives a file a new identity when it undoes its replacement.)
-            assert power_fails or found.keys() == {"original-1-dump.rdb", "dump.rdb"}
-            if not crashed:
-                break
-        assert at > 5
-
-
-def test_a_crash_while_a_log_is_replaced_loses_no_key(tmp_path):
-    """After a crash or power failure at any step of a start, the original log has one of its two places."""
-    lines = ("SELECT 0", "SET text v", "RPUSH jobs a")
-    for power_fails in (False, True):
-        for at in range(100):
-            directory = tmp_path / f"{at}-{power_fails}"
-            directory.mkdir()
-            before = log_of(directory, *lines)
-            disk = Disk()
-            disk.crash_at = at
-            with suppress(Crash):
-                Engine(directory, disk, **SKIP)
-            crashed = disk.crashed
-            if power_fails:
-                disk.lose()
-            disk.end()
-            again = Engine(directory, **SKIP)
-            assert (again.run("GET text"), again.run("DBSIZE")) == (b"v", 1)
-            again.die()
-            assert files(directory / "original-1-appendonlydir") == before
-            # (The test's disk gives a file a new identity when it undoes its removal.)
-            assert power_fails or not (directory / "original-2-appendonlydir").exists()
-            if not crashed:
-                break
-        assert at > 5
+        disk = Disk()
+        disk.crash_at = at
+        with suppress(Crash):
+            Engine(directory, disk, **settings).run("SAVE")
+        if power_fails:
+            disk.lose()
+        disk.end()
+        again = Engine(directory, **settings)
+        assert (again.run("GET text"), again.run("DBSIZE")) == (b"v", 1)
+        again.run("SAVE")
+        again.die()
+        assert before.items() <= files(original).items()
+        # (The test's disk gives a file a new identity when it undoes a change of its name.)
+        assert power_fails or not list(directory.glob("original-2-*"))
+        if not disk.crashed:
+            break
+    assert at > 5
 
 
 def test_a_disk_without_room_stops_the_start(tmp_path):
