@@ -129,7 +129,6 @@ class _Page:
 
 
 PATH = "/metrics"
-_SECONDS = 10.0  # timeout for a client to send its request, and to read the answer
 _CLIENTS = 16  # maximum number of concurrent clients; a further one replaces the oldest whose request is incomplete
 _REPLACED_SECONDS = 1.0  # time for a replaced client's thread to end
 _INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
@@ -146,6 +145,8 @@ class MetricsServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.exporter = exporter
         self._slots = threading.BoundedSemaphore(_CLIENTS)
+        #: Timeout in seconds for a client to send its request, and to read the answer.
+        self.patience = 10.0
         #: Connections whose request is incomplete, oldest first.
         self.incomplete: dict[socket.socket, None] = {}
         super().__init__((host, port), _Handler)
@@ -184,7 +185,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: MetricsServer
     server_version = "pystreams"
     sys_version = ""
-    timeout = _SECONDS
+
+    def setup(self) -> None:
+        self.timeout = self.server.patience
+        super().setup()
 
     def do_GET(self) -> None:
         self._answer(body=True)

@@ -47,12 +47,12 @@ def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
         urllib.request.urlopen(f"{served.url}/more")
 
 
-def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_do_not_block_others(served: http.MetricsServer) -> None:
     """Clients beyond the limit of connections are rejected, and silent connections are closed at a timeout.
 
     A request replaces a client that sends its own slowly.
     """
-    monkeypatch.setattr(http._Handler, "timeout", 0.3)
+    served.patience = 0.3
     address = served.server_address[:2]
     with ExitStack() as stack:
         for at in range(40):
@@ -70,7 +70,7 @@ def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypa
                 return False
 
         wait_for(answered, "a free connection")
-        monkeypatch.undo()
+        served.patience = 10.0
         for _ in range(16):
             slow = stack.enter_context(socket.create_connection((str(address[0]), int(address[1])), 20))
             slow.sendall(b"GET /metr")
