@@ -184,33 +184,6 @@ def cases(
     return [(plan, name, event) for plan, (name, event) in itertools.product(plans, events.items())]
 
 
-STARTS_INSIDE = [plan for plan, (after, *_) in PLANS.items() if after]
-ENDS_INSIDE = [plan for plan, (_, upto, _) in PLANS.items() if upto < 10]
-
-
-@pytest.mark.parametrize("when", ["between planning and reading", "between pages", "after reading"])
-@pytest.mark.parametrize(
-    ("plan", "name", "event"),
-    [*cases([*PLANS], HARMLESS), *cases(STARTS_INSIDE, BELOW), *cases(ENDS_INSIDE, BEHIND)],
-)
-def test_changes_outside_a_range_are_no_loss(plan: str, name: str, event: Callable[[Stream], None], when: str) -> None:
-    """Adding entries, or removing them outside the range, is no loss at any time."""
-    reader = Reader(Stream(TEN), *PLANS[plan])
-    happen(reader, event, when)
-    assert reader.verdict == "whole"
-    assert reader.found == reader.planned
-
-
-def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
-    """Run the reader, and let the event happen at the given time."""
-    if when != "between planning and reading":
-        reader.read_page()
-    if when == "after reading":
-        reader.read()
-    event(reader.stream)
-    reader.read()
-
-
 @pytest.mark.parametrize(("plan", "name", "event"), cases([*PLANS], LOST))
 @pytest.mark.parametrize("before", ["nothing", "deleted inside", "trimmed", "deleted behind"])
 def test_entries_removed_before_they_are_read_are_lost(
@@ -292,20 +265,6 @@ def test_more_entries_than_were_counted_are_another_stream() -> None:
     assert reader.read().verdict == "another"
 
 
-def test_a_trim_behind_the_reader_is_no_loss_and_one_that_overtakes_it_is() -> None:
-    """In an uncounted range, a trim up to the reader's position is no loss, and a trim past it is."""
-    for jumps, expected in ((1, "whole"), (6, "lost")):
-        stream = Stream(range(1, 101))
-        reader = Reader(stream, 4, 90, page=4)
-        front = 5
-        while reader.read_page():
-            front += jumps
-            stream.xtrim(front)
-        assert reader.part.count is None
-        assert reader.verdict == expected
-        assert (reader.found == reader.planned) == (expected == "whole")
-
-
 def test_a_server_without_counters() -> None:
     """Before Redis 7, a loss is detected by the length of a whole stream, and by the first entry of any other range."""
     for plan, event, expected in [
@@ -339,16 +298,6 @@ def test_a_batch_that_is_planned_again_is_judged_by_the_state() -> None:
         stream = Stream(TEN)
         event(stream)
         assert verdict(find_missing(part, known, stream.state)) == expected
-
-
-def test_an_empty_range_loses_nothing() -> None:
-    """A range without entries has no loss, even if the stream continues after it."""
-    for cheap in (False, True):
-        stream = Stream([1, 2, 9, 10])
-        reader = Reader(stream, 2, 8, cheap)
-        assert reader.part.count == 0
-        stream.xtrim(10)
-        assert reader.read().verdict == "whole"
 
 
 def test_counters_set_with_xsetid_before_planning_are_no_loss() -> None:
