@@ -60,7 +60,7 @@ def redrive(
     name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
     counts: Counter[str] = Counter()
     with run.connection() as connection:
-        end = inventory.need(connection, name).generated
+        end = inventory.need(connection, name).last_id
         before = None
         if age is not None:
             before = StreamId(max(0, paged_calls.now_ms(connection) - times.duration(age, "--older-than")), 0)

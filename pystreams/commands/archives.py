@@ -106,7 +106,7 @@ def export(
 
 
 def _about(source: Stream, after: StreamId) -> int:
-    return source.state.backlog(after)[0]
+    return source.backlog(after)[0]
 
 
 @verb(
@@ -179,7 +179,7 @@ def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
 def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
     """Add the rows after the stream's last ID. Return the numbers of added and skipped rows."""
     there = transfer.find(run.connection, stream)
-    end = ZERO if there is None else there.generated
+    end = ZERO if there is None else there.last_id
     if there is not None and end > ZERO and not resume:
         fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
     added, skipped, met = 0, 0, end == ZERO
@@ -287,11 +287,11 @@ def copy(
     source = inventory.need(run.connection, stream)
     there = run.other(Wanted(to_url, to_profile)) if elsewhere else run.connection
     found = transfer.find(there, name)
-    after = ZERO if found is None else found.generated
+    after = ZERO if found is None else found.last_id
     if after > ZERO and not resume:
         fail("STREAM_NOT_EMPTY", stream=names.shown(name), last=after)
-    if found is not None and found.last is not None and not _has(run.connection, stream, found.last):
-        fail("STREAM_DIFFERS", stream=names.shown(name), last=found.last, other=names.shown(stream))
+    if found is not None and found.last_entry is not None and not _has(run.connection, stream, found.last_entry):
+        fail("STREAM_DIFFERS", stream=names.shown(name), last=found.last_entry, other=names.shown(stream))
     members = list(of_groups.groups(run.connection, [stream], run.now)) if groups else []
     if run.dry_run:
         count = _about(source, after)
@@ -321,7 +321,7 @@ def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, afte
     """Copy the entries after `after`, and return their number."""
     copied = 0
     with run.out.progress("entries", _about(source, after) or None) as advance:
-        for page in entries.pages(run.connection, source.name, after, source.generated):
+        for page in entries.pages(run.connection, source.name, after, source.last_id):
             transfer.add(there, name, page)
             copied += len(page)
             advance(len(page))

@@ -82,7 +82,7 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
     planned = source.planned[name]
     if stream is None:
         return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
-    if stream.generated < planned:
+    if stream.last_id < planned:
         return "the stream ends before the checkpoint: STREAM_LOST"
     known = source.added.get(name)
     if known is not None and stream.removed is not None and not stream.has_gaps and stream.removed > known:
@@ -111,7 +111,7 @@ def _document(row: Comparison) -> dict[str, Any]:
         "stream": row.name,
         "committed": None if row.committed is None else str(row.committed),
         "planned": str(row.planned),
-        "end": None if row.stream is None else str(row.stream.generated),
+        "end": None if row.stream is None else str(row.stream.last_id),
         "left": None if row.left is None else row.left.entries,
         "left_exact": row.left is not None and row.left.is_exact,
         "group": None if row.group is None else names.as_json(row.group.name),
@@ -125,7 +125,7 @@ def _cells(row: Comparison) -> list[str]:
         names.shown(row.name.encode()),
         "-" if row.committed is None else str(row.committed),
         str(row.planned),
-        "-" if row.stream is None else str(row.stream.generated),
+        "-" if row.stream is None else str(row.stream.last_id),
         "-" if row.left is None else numbers.count(row.left.entries, exact=row.left.is_exact),
         "-" if row.group is None else names.shown(row.group.name),
         "-" if row.group is None else str(row.group.position),

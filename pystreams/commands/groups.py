@@ -272,7 +272,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
     elif position.kind != "end":
         assert there is not None
         after = entries.after_of(run.connection, there, position, run.now)
-    end = ZERO if there is None else there.generated
+    end = ZERO if there is None else there.last_id
     if after is not None and after > end and not force_future:
         run.out.warn(f"{after} is beyond the stream's end. The group is created at {end}.")
         after = end
@@ -403,7 +403,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     rows = [
         ("group", f"{names.shown(shown.name)} of {names.shown(shown.stream.name)}"),
         ("status", status.value),
-        ("position", f"{shown.position}, the stream ends at {shown.stream.generated}"),
+        ("position", f"{shown.position}, the stream ends at {shown.stream.last_id}"),
         ("lag", f"{numbers.things(shown.lag, 'entry', exact=shown.exact)}, {times.shown(shown.behind_ms)}"),
         ("pending", f"{numbers.count(shown.pending)}{oldest}"),
     ]

@@ -152,7 +152,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         return
     whole = inventory.need(run.connection, stream)
     shown: list[Letter] = []
-    for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.generated):
+    for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.last_id):
         shown += page
         if limit and len(shown) > limit:
             break
@@ -174,7 +174,7 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
     """Show one dead letter with the fields of the original entry."""
     whole = inventory.need(run.connection, stream)
     letter = next(
-        (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.generated) for each in page),
+        (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.last_id) for each in page),
         None,
     )
     if letter is None:
@@ -210,7 +210,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
     if which.is_all != chosen["everything"]:
         raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
     # Newer letters are excluded: entries that this run replays may fail again meanwhile.
-    upto = inventory.need(run.connection, stream).generated
+    upto = inventory.need(run.connection, stream).last_id
     shown: list[bytes] = []
     with run.out.progress("dead letters") as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):

@@ -136,14 +136,14 @@ def info(run: Run, stream: bytes) -> None:
         return
     texts = {each.name: each.text(row) for each in measures.STREAM_LINES}
     texts["removed"] += _gap(found)
-    texts["first"], texts["last"] = _when(found.first, run.now), _when(found.last, run.now)
+    texts["first"], texts["last"] = _when(found.first_id, run.now), _when(found.last_entry, run.now)
     texts["groups"] = ", ".join(map(_group, members)) or "none"
     for name, text in texts.items():
         run.out.line(f"{_WORDS.get(name, name):<13} {text}")
 
 
 def _gap(stream: Stream) -> str:
-    return f", with gaps between the remaining entries (last gap at {stream.deleted})" if stream.has_gaps else ""
+    return f", with gaps between the remaining entries (last gap at {stream.max_deleted_id})" if stream.has_gaps else ""
 
 
 def _when(at: StreamId | None, now: int) -> str:

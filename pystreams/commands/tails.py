@@ -181,7 +181,7 @@ def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> t
             return ZERO, ZERO
     else:
         found = inventory.need(run.connection, name)
-    return entries.after_of(run.connection, found, position, run.now), found.generated
+    return entries.after_of(run.connection, found, position, run.now), found.last_id
 
 
 @verb(

@@ -107,7 +107,7 @@ def _at(connection: Connection, asked: Asked) -> StreamId | None:
     if position.kind == "end":
         return None
     after = entries.after_of(connection, found, position, paged_calls.now_ms(connection))
-    return min(after, found.generated)
+    return min(after, found.last_id)
 
 
 def _plan_create(connection: Connection, asked: Asked) -> Plan:
@@ -307,7 +307,7 @@ def _letters(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it must have IDs, a filter, or all")
     found = inventory.need(connection, asked.key("stream"))
-    return dead_letters.find(connection, found.name, which, found.generated)
+    return dead_letters.find(connection, found.name, which, found.last_id)
 
 
 def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:

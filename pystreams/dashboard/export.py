@@ -189,8 +189,8 @@ class Export:
         ids = self._begin.id, self._end.id
         if ids[0] is not None and ids[1] is not None and ids[0] >= ids[1]:
             fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must be after 'from'")
-        if upto >= found.generated:
-            self._check(found.state.exact_backlog(after) or 0, 0)
+        if upto >= found.last_id:
+            self._check(found.exact_backlog(after) or 0, 0)
         return after, upto
 
     def _check(self, count: int, size: int) -> None:

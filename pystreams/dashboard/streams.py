@@ -75,7 +75,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     reader = asked.reader(name)
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
-        ends = (found.first or ZERO, found.generated) if rising else (found.generated, found.first or ZERO)
+        ends = (found.first_id or ZERO, found.last_id) if rising else (found.last_id, found.first_id or ZERO)
         begin, end = (
             _at(connection, name, text, ZERO if (at == 0) == rising else LAST) if text else None
             for at, text in enumerate((asked.text("at").strip(), asked.text("to").strip()))
@@ -164,7 +164,7 @@ def tail(asked: Asked) -> dict[str, Any]:
     reader = asked.reader(name)
     with asked.access.lend() as connection:
         if after is None:
-            end = inventory.need(connection, name).generated
+            end = inventory.need(connection, name).last_id
             return {"rows": [], "after": str(end), "skipped": 0, "more": False}
         reply = paged_calls.ask(connection, "XREAD", "COUNT", _TAILED, "STREAMS", name, str(after))
     found = [each for _, each in entries.listed(reply)]
@@ -235,7 +235,7 @@ def group(asked: Asked) -> dict[str, Any]:
         **shapes.group(asked.snapshot.judged(found)),
         "read": found.read,
         "length": found.stream.length,
-        "first": None if found.stream.first is None else str(found.stream.first),
+        "first": None if found.stream.first_id is None else str(found.stream.first_id),
         "now": found.at,
         "query": None if owner is None else {"prefix": owner[0], "consume": owner[1]},
         "consumer_rows": [shapes.consumer(each) for each in consumers[first : first + size]],

@@ -109,11 +109,11 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
     if position.kind == "start":
         return ZERO
     if position.kind == "end":
-        return stream.generated
+        return stream.last_id
     if position.kind == "ago":
         return StreamId(max(0, now - position.ago), 0).before()
     if position.kind == "entries":
-        return back(connection, stream.name, stream.generated, -position.entries)[0]
+        return back(connection, stream.name, stream.last_id, -position.entries)[0]
     assert position.id is not None
     return position.id.before()
 
@@ -123,7 +123,7 @@ def between(
 ) -> tuple[StreamId, StreamId]:
     """Convert the positions [begin, end) to the IDs (after, upto] that `pages` takes."""
     after = after_of(connection, stream, begin, now)
-    return after, min(after_of(connection, stream, end, now), stream.generated)
+    return after, min(after_of(connection, stream, end, now), stream.last_id)
 
 
 #: An entry with its stream's name.

@@ -168,7 +168,7 @@ class Group:
         """Whether the group's position is beyond the last ID ever generated, so that entries with smaller IDs are never
         delivered.
         """
-        return self.position > self.stream.generated
+        return self.position > self.stream.last_id
 
     @property
     def is_stranded(self) -> bool:
@@ -180,8 +180,8 @@ class Group:
     @property
     def delivered(self) -> int | None:
         """Number of entries that the group has received or skipped; None if unknown."""
-        if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
-            return self.stream.added - self.lag
+        if self.read is None and self.exact and self.lag is not None and self.stream.entries_added is not None:
+            return self.stream.entries_added - self.lag
         return self.read
 
     @property
@@ -192,7 +192,7 @@ class Group:
     @property
     def at_start(self) -> bool:
         """Whether none of the stream's existing entries was delivered, so that the first one is next."""
-        return self.stream.first is not None and self.position < self.stream.first
+        return self.stream.first_id is not None and self.position < self.stream.first_id
 
     @property
     def sample(self) -> Sample:
@@ -283,9 +283,7 @@ def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> 
 
     A group beyond the end of its stream keeps the lag that the server reports, since it never receives an entry.
     """
-    within = [
-        Asked(each.stream.name, each.stream.state, each.position, each.lag) for each in found if not each.is_beyond
-    ]
+    within = [Asked(each.stream.name, each.stream, each.position, each.lag) for each in found if not each.is_beyond]
     counted = iter(backlogs(connection, within, budget))
     return [group if group.is_beyond else _with_lag(group, next(counted)) for group in found]
 
@@ -338,7 +336,7 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     oldest = _unless_refused(replies.get("oldest"))
     if oldest:
         changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": idle_of(oldest[0])}
-    first = group.stream.first if group.at_start else inventory.first_of(_unless_refused(replies.get("undelivered")))
+    first = group.stream.first_id if group.at_start else inventory.first_of(_unless_refused(replies.get("undelivered")))
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)
     elif _unless_refused(replies.get("undelivered")) is not None and not group.is_beyond:

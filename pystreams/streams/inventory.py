@@ -22,8 +22,8 @@ from streamclient.errors import ResponseError
 from streamclient.link import Link
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
-from streamclient.streams.states import StreamState, ids_of, state_of
-from streamwire.stream_id import LAST, ZERO, StreamId
+from streamclient.streams.states import StreamState, ids_of, state_of, stream_state
+from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
 #: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
@@ -191,22 +191,16 @@ _SCANNED = 1000  # keys that the server scans per reply
 _MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE samples
 
 
-@dataclass(frozen=True)
-class Stream:
-    """State of a stream at one moment. `first`, `last`: IDs of existing entries; `generated`: the last ID ever
-    generated; `deleted`: the largest ID of a deleted entry, or 0-0.
+@dataclass(frozen=True, kw_only=True)
+class Stream(StreamState):
+    """State of a stream at one moment. `last_entry`: ID of the last existing entry.
 
-    `added` is None before Redis 7. `bytes` is the server's estimate; None if it was not requested or not permitted.
-    `rate`: entries per second; None if it was not measured.
+    `bytes` is the server's estimate; None if it was not requested or not permitted. `rate`: entries per second; None if
+    it was not measured.
     """
 
     name: bytes
-    length: int
-    first: StreamId | None
-    last: StreamId | None
-    generated: StreamId
-    added: int | None
-    deleted: StreamId
+    last_entry: StreamId | None
     groups: int
     bytes: int | None = None
     rate: float | None = None
@@ -218,12 +212,12 @@ class Stream:
     @property
     def removed(self) -> int | None:
         """Number of entries that were trimmed or deleted."""
-        return None if self.added is None else max(0, self.added - self.length)
+        return None if self.entries_added is None else max(0, self.entries_added - self.length)
 
     @property
     def has_gaps(self) -> bool:
         """Whether an entry after the first existing one was deleted."""
-        return self.first is not None and self.deleted > self.first
+        return self.first_id is not None and self.max_deleted_id > self.first_id
 
     def average_rate(self, now: int) -> float | None:
         """Return entries per second from the first existing entry until now.
@@ -231,16 +225,10 @@ class Stream:
         Returns None if the stream has no entries, or if their IDs are not times. `now`: milliseconds since 1970. The
         average includes the time since the last entry, so it falls while the stream is idle.
         """
-        if self.first is None or self.last is None or now <= self.first.ms or self.first.ms < now // 2:
+        first, last = self.first_id, self.last_entry
+        if first is None or last is None or now <= first.ms or first.ms < now // 2 or last.ms > now:
             return None
-        if self.last.ms > now:
-            return None
-        return self.length * 1000 / (now - self.first.ms)
-
-    @property
-    def state(self) -> StreamState:
-        """The same state as a `StreamState` of the client."""
-        return StreamState(self.generated, self.length, self.first, None, self.added, self.deleted)
+        return self.length * 1000 / (now - first.ms)
 
 
 def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
@@ -312,17 +300,11 @@ def need(connection: Connection, name: bytes) -> Stream:
 def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
     """Return a reply of XINFO STREAM as a stream. The reply contains the first and last entry, or only their IDs."""
     info = pairs(reply)
-    first, last = (
-        entry[0] if isinstance(entry, list) else entry for entry in map(info.get, (b"first-entry", b"last-entry"))
-    )
+    last = info.get(b"last-entry")
     return Stream(
-        name,
-        length=int(info[b"length"]),
-        first=StreamId.parse(first) if first else None,
-        last=StreamId.parse(last) if last else None,
-        generated=StreamId.parse(info[b"last-generated-id"]),
-        added=number(info.get(b"entries-added")),
-        deleted=StreamId.parse(info.get(b"max-deleted-entry-id") or str(ZERO)),
+        **vars(stream_state(reply, None)),
+        name=name,
+        last_entry=StreamId.parse(last[0] if isinstance(last, list) else last) if last else None,
         groups=int(info[b"groups"]),
         bytes=used,
         radix_keys=number(info.get(b"radix-tree-keys")),
@@ -334,7 +316,7 @@ def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]])
     """Return the number of entries after a position of each stream: counted within a common budget, otherwise
     estimated.
     """
-    counted = [Asked(stream.name, stream.state, position) for stream, position in requested]
+    counted = [Asked(stream.name, stream, position) for stream, position in requested]
     return backlogs(connection, counted, Budget())
 
 
@@ -349,6 +331,6 @@ def measured(connection: Connection, streams: Sequence[Stream], seconds: float) 
 
 
 def _grown(before: Stream, now: Stream) -> int:
-    if now.added is not None and before.added is not None:
-        return max(0, now.added - before.added)
+    if now.entries_added is not None and before.entries_added is not None:
+        return max(0, now.entries_added - before.entries_added)
     return max(0, now.length - before.length)

@@ -170,7 +170,8 @@ class Samples:
         self._groups = {name: each for name, each in self._groups.items() if name in groups or each[-1].at >= since}
 
     def _rate(self, stream: Stream, now: int) -> float | None:
-        return self._added.add(stream.name, now, stream.length if stream.added is None else stream.added)
+        added = stream.length if stream.entries_added is None else stream.entries_added
+        return self._added.add(stream.name, now, added)
 
     def _judged(self, group: Group) -> tuple[Group, Status]:
         """Return the group with its rates, and its status. `group` is its newest sample."""

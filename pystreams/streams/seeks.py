@@ -53,9 +53,9 @@ def of_stream(stream: Stream) -> Fact:
 
     def found(reply: Any) -> Any:
         now = parsed(stream.name, reply)
-        return now.length, now.first, now.generated, now.groups
+        return now.length, now.first_id, now.last_id, now.groups
 
-    value = (stream.length, stream.first, stream.generated, stream.groups)
+    value = (stream.length, stream.first_id, stream.last_id, stream.groups)
     return Fact(f"the stream '{shown(stream.name)}'", ("XINFO", "STREAM", stream.name), value, found)
 
 
@@ -151,7 +151,7 @@ class Move:
     @property
     def warning(self) -> str:
         """Warning about an actual or requested position beyond the stream's end; otherwise empty."""
-        end = self.group.stream.generated
+        end = self.group.stream.last_id
         if self.stopped_before is not None:
             return f"{self.stopped_before} is beyond the stream's end. The group stops at {end}."
         if self.position > end:
@@ -166,8 +166,8 @@ def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int 
     """
     found: list[tuple[int | None, bool]] = [
         (None, False)
-        if move.read is None or move.group.stream.added is None
-        else (max(0, move.group.stream.added - move.read), True)
+        if move.read is None or move.group.stream.entries_added is None
+        else (max(0, move.group.stream.entries_added - move.read), True)
         for move in moves
     ]
     requested = [at for at, (_, exact) in enumerate(found) if not exact]
@@ -187,7 +187,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
     if position.entries >= 0:
         target, passed = entries.forward(connection, group.stream.name, group.position, position.entries)
     else:
-        start = min(group.position, group.stream.generated)
+        start = min(group.position, group.stream.last_id)
         target, count = entries.back(connection, group.stream.name, start, -position.entries)
         passed = -count
     move = to_id(group, target)
@@ -199,15 +199,15 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
     """Return the move to an ID. Its `read` is None if the ID is between the first entry and the stream's end."""
     stream = group.stream
-    stopped_before = target if target > stream.generated and not beyond else None
+    stopped_before = target if target > stream.last_id and not beyond else None
     if stopped_before is not None:
-        target = stream.generated
+        target = stream.last_id
     read: int | None = None
-    if stream.added is not None:
-        if target >= stream.generated:
-            read = stream.added
-        elif stream.first is None or target < stream.first:
-            read = stream.added - stream.length
+    if stream.entries_added is not None:
+        if target >= stream.last_id:
+            read = stream.entries_added
+        elif stream.first_id is None or target < stream.first_id:
+            read = stream.entries_added - stream.length
     return Move(group, target, read, stopped_before)
 
 

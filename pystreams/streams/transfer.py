@@ -89,11 +89,11 @@ class Counted:
 
 def set_end(connection: Connection, source: Stream, target: bytes) -> None:
     """Set the copy's last ID and (from Redis 7 on) its counters to those of the source, so that lags are the same."""
-    if source.added is None:
-        ask(connection, "XSETID", target, str(source.generated))
+    if source.entries_added is None:
+        ask(connection, "XSETID", target, str(source.last_id))
         return
-    counts: Command = ("ENTRIESADDED", source.added, "MAXDELETEDID", str(source.deleted))
-    ask(connection, "XSETID", target, str(source.generated), *counts)
+    counts: Command = ("ENTRIESADDED", source.entries_added, "MAXDELETEDID", str(source.max_deleted_id))
+    ask(connection, "XSETID", target, str(source.last_id), *counts)
 
 
 def copy_group(connection: Connection, group: Group, target: bytes) -> None:

@@ -46,7 +46,7 @@ def may_remove_needed(
 
     If the number of entries before `needed` is an estimate, its lower bound is used.
     """
-    if not count or stream.first is None:
+    if not count or stream.first_id is None:
         return False
     if limit[0] == "MINID":
         return StreamId.parse(str(limit[1])) > needed

@@ -16,7 +16,7 @@ from streamwire.stream_id import ZERO, StreamId
 
 _NOW = 1_700_000_000_000
 _AT = StreamId(_NOW - 90_000, 0)
-_STREAM = Stream(b"s", 10, _AT, _AT, _AT, 12, ZERO, 1, 4096, 0.0001)
+_STREAM = Stream(_AT, 10, _AT, None, 12, ZERO, name=b"s", last_entry=_AT, groups=1, bytes=4096, rate=0.0001)
 
 
 def _group(**given: Any) -> GroupRow:
@@ -70,7 +70,7 @@ def test_names_keys_and_metrics_are_unique(view: View[Any]) -> None:
 
 def test_unknown_values() -> None:
     """An unknown value is null in JSON, a dash in text, absent from metrics, and sorted below zero."""
-    row = StreamRow(Stream(b"s", 0, None, None, ZERO, None, ZERO, 0), _NOW)
+    row = StreamRow(Stream(ZERO, 0, None, None, name=b"s", last_entry=None, groups=0), _NOW)
     for name in ("bytes", "rate", "oldest", "newest", "added", "removed", "first", "lag", "behind"):
         found = _of(measures.STREAM, name)
         assert (found.text(row), found.json(row), list(found.samples(row))) == ("-", None, []), name

@@ -84,7 +84,7 @@ def test_properties_are_read_without_transferring_large_entries(client: redis.Re
     before = client.info("stats")["total_net_output_bytes"]
     for _ in range(2):
         streams = list(inventory.read_streams(connection, names))
-        assert {(each.length, str(each.first), str(each.last)) for each in streams} == {(3, "1-0", "3-0")}
+        assert {(each.length, str(each.first_id), str(each.last_entry)) for each in streams} == {(3, "1-0", "3-0")}
         found = groups.detailed(connection, groups.groups_of(connection, streams, 5000))
         assert {group.behind_ms is not None for group in found} == {True}
     assert client.info("stats")["total_net_output_bytes"] - before < 100_000

@@ -70,7 +70,7 @@ class Site:
 
 
 def find(connection: Connection) -> list[Letter]:
-    upto = inventory.need(connection, b"failed").generated
+    upto = inventory.need(connection, b"failed").last_id
     return [letter for page in dead_letters.find(connection, b"failed", Which(), upto) for letter in page]
 
 
