@@ -141,7 +141,7 @@ def _plan(schema: Schema, source: str) -> _Plan:
         raise error("SCHEMA_UNUSABLE", source=source, reason=cause) from cause
     changed = avro_types.members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
     plain = avro_columns.plain_fields(record, fields)
-    return _Plan(avro.reader(avro.parsed(schema, source, raw=True).schema), fields, changed, plain)
+    return _Plan(avro.reader(avro.parsed(schema, source, raw=True)), fields, changed, plain)
 
 
 def _record(found: avro.Parsed, source: str) -> Any:
@@ -157,10 +157,8 @@ def _resolved_known(schema: Schema, schema_id: int, reader: AvroReader) -> tuple
     if reader.schema is None:
         plan = _plan(schema, source)
         return plan.read, plan
-    writer = avro.parsed(schema, source, raw=True).schema
-    return avro.reader(writer, avro.parsed(reader.schema, reader.source, raw=True).schema), _plan(
-        reader.schema, reader.source
-    )
+    writer = avro.parsed(schema, source, raw=True)
+    return avro.reader(writer, avro.parsed(reader.schema, reader.source, raw=True)), _plan(reader.schema, reader.source)
 
 
 def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:

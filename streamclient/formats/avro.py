@@ -6,13 +6,12 @@ import base64
 import datetime
 import decimal
 import functools
-import importlib.util
 import io
 import json
 import math
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,51 +74,51 @@ def _in_order(schema: Schema) -> list[Schema]:
     return [*found, schema]
 
 
-def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
+def reader(writer: Parsed, reader: Parsed | None = None) -> Callable[[bytes], Any]:
     """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader`. Without `reader`,
     the value has the schema `writer`.
 
-    Both arguments are parsed schemas. The function raises UndecodableError for invalid bytes.
-    The compiled reader of `fastavro` decodes values that cannot exceed a bound. All other values are decoded by
-    `fastavro`'s reader in Python, which is extended to count items.
+    The function raises UndecodableError for invalid bytes. If a value may exceed a bound, its items are counted before
+    `fastavro` decodes it.
     """
     fastavro = package("fastavro")
-    twin, octets = _twin()
     fastavro.read.LOGICAL_READERS.update(dict.fromkeys(_DECIMALS, _decimal))
     problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
     weights = _Weights()
-    fixed, densest = weights.of(writer).items, weights.densest
-    has_compiled = isinstance(writer, dict)  # the compiled reader would parse a list or text for each value
-    guarded = _guarded(writer)
-    if reader == writer:
-        reader = None
-    named = {"writer": _named(guarded), "reader": {} if reader is None else _named(reader)}
+    fixed, densest = weights.of(writer.schema).items, weights.densest
+    is_within = not isinstance(writer.schema, dict)  # `fastavro` would parse a list or text for each value
+    guarded = _guarded(_within(writer) if is_within else writer.schema)
+    wanted = None if reader in (None, writer) else reader
+    target = None if wanted is None else _within(wanted) if is_within else wanted.schema
 
     def value_of(data: bytes) -> Any:
         try:
-            if has_compiled and fixed + densest * len(data) <= most_items(len(data)) and _LEAST not in data:
-                stream = io.BytesIO(data)
-                value = fastavro.schemaless_reader(stream, guarded, reader)
-                end = stream.tell()
-            else:
-                budget = Budget(most_items(len(data)))
-                stream = octets(data, budget)
-                value = twin.read_data(stream, guarded, named, reader, {})
-                end = stream.fo.tell()
-                budget.check_levels(value)
+            if not fixed + densest * len(data) <= most_items(len(data)) or _LEAST in data:
+                _Count(data, writer.named).run(writer.schema)
+            stream = io.BytesIO(data)
+            value = fastavro.schemaless_reader(stream, guarded, target)
         except UndecodableError:
             raise
         except problems as cause:
             raise UndecodableError(f"{type(cause).__name__}: {cause}") from cause
-        if end != len(data):
-            raise UndecodableError(f"{len(data) - end} bytes follow the value")
-        return value
+        if stream.tell() != len(data):
+            raise UndecodableError(f"{len(data) - stream.tell()} bytes follow the value")
+        return value[_VALUE] if is_within else value
 
     return value_of
 
 
-#: Bytes of the least integer. If it is the number of a list's members, the compiled reader mistakes it for zero, so
-#: values that contain these bytes are decoded in Python.
+_VALUE = "value"
+
+
+def _within(schema: Parsed) -> Any:
+    """Return the schema of a record whose only field has this schema. Its values have the same bytes."""
+    made = {"type": "record", "name": "Value-", "fields": [{"name": _VALUE, "type": schema.schema}]}
+    return {**made, "__fastavro_parsed__": True, "__named_schemas": schema.named}
+
+
+#: Bytes of the least integer. If it is the number of a list's members, `fastavro` mistakes it for zero, so the items of
+#: values that contain these bytes are counted.
 _LEAST = b"\xff" * 9 + b"\1"
 _LONGEST = 10  # maximum number of bytes of an integer
 _OURS = "pystreams-decimal"
@@ -140,9 +139,9 @@ def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
 
 
 class _Choices(list[Any]):
-    """Branches of a union or symbols of an enum, for the readers of `fastavro`: a negative index is an error.
+    """Branches of a union or symbols of an enum, for `fastavro`: a negative index is an error.
 
-    The compiled reader adds the length to a negative index, and uses the sum as the index. With this length, the sum is
+    `fastavro` adds the length to a negative index, and uses the sum as the index. With this length, the sum is
     out of range.
     """
 
@@ -176,74 +175,82 @@ def _guarded(schema: Any) -> Any:
     return made
 
 
-def _named(schema: Any) -> dict[str, Any]:
-    """Return the named types of a parsed schema, by full name."""
-    found: dict[str, Any] = {}
+class _Count:
+    """Counts the items and levels of a value. Raises UndecodableError, IndexError and EOFError."""
 
-    def visit(part: Any) -> None:
-        if isinstance(part, list):
-            for each in part:
-                visit(each)
-        elif isinstance(part, dict):
-            found.update(part.get("__named_schemas", {}))
-            if "name" in part:
-                found[part["name"]] = part
-            for word in ("type", "items", "values"):
-                visit(part.get(word))
-            for each in part.get("fields", ()):
-                visit(each["type"])
+    def __init__(self, data: bytes, named: dict[str, Any]) -> None:
+        self._data = data
+        self._named = named
+        self._at = 0
+        self._budget = Budget(most_items(len(data)))
 
-    visit(schema)
-    return found
+    def run(self, schema: Any, level: int = 0) -> None:
+        """Pass over the next value, which is in `level` other values."""
+        if level >= LEVELS:
+            raise UndecodableError(f"the value is nested in more than {LEVELS} levels")
+        if isinstance(schema, list):
+            self.run(schema[self._index(len(schema))], level)
+        elif isinstance(schema, str):
+            self._scalar(schema, level)
+        elif "fields" in schema:
+            self._budget.spend()
+            for each in schema["fields"]:
+                self.run(each["type"], level + 1)
+        elif schema["type"] in ("array", "map"):
+            self._budget.spend()
+            self._members(schema, level + 1)
+        elif schema["type"] == "fixed":
+            self._pass(schema["size"])
+        elif schema["type"] == "enum":
+            self._index(len(schema["symbols"]))
+        else:
+            self.run(schema["type"], level)
 
+    def _scalar(self, kind: str, level: int) -> None:
+        if kind in self._named:
+            self.run(self._named[kind], level)
+        elif kind in ("int", "long"):
+            self._number()
+        elif kind in ("bytes", "string"):
+            self._pass(self._number())
+        else:
+            self._pass(_SIZES.get(kind, 1))
 
-@functools.cache
-def _twin() -> tuple[Any, Any]:
-    """Return a copy of fastavro's reader in Python that counts items, and the class of its decoders."""
-    package("fastavro")
-    spec = importlib.util.find_spec("fastavro._read_py")
-    assert spec is not None
-    assert spec.loader is not None
-    twin = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(twin)
-    for functions in (twin.READERS, twin.SKIPS):
-        for kind in ("record", "error", "array", "map"):
-            functions[kind] = _counted(functions[kind])
+    def _members(self, schema: Any, level: int) -> None:
+        is_map = schema["type"] == "map"
+        inner = schema["values" if is_map else "items"]
+        while count := self._number():
+            if count < 0:
+                count = -count
+                self._number()  # the size of the members
+            for _ in range(count):
+                before = self._at
+                if is_map:
+                    self._pass(self._number())
+                self.run(inner, level)
+                if self._at == before:
+                    self._budget.spend()
 
-    class Octets(twin.BinaryDecoder):  # type: ignore[misc,name-defined]
-        def __init__(self, data: bytes, budget: Budget) -> None:
-            super().__init__(io.BytesIO(data))
-            self.budget = budget
+    def _pass(self, size: int) -> None:
+        self._at += size
+        if size < 0 or self._at > len(self._data):
+            raise EOFError
 
-        def read_long(self) -> int:
-            number: int = 0
-            for shift in range(0, 7 * _LONGEST, 7):
-                octet: bytes = self.fo.read(1)
-                if not octet:
-                    raise EOFError
-                number |= (octet[0] & 127) << shift
-                if octet[0] < 128:
-                    return (number >> 1) ^ -(number & 1)
-            raise EOFError(f"an integer of more than {_LONGEST} bytes")
+    def _index(self, count: int) -> int:
+        found = self._number()
+        if not 0 <= found < count:
+            raise IndexError(f"the index {found}")
+        return found
 
-        read_int = read_enum = read_index = read_long
-
-        def iter_array(self) -> Iterator[None]:
-            for _ in self._iter_array_or_map():
-                before = self.fo.tell()
-                yield
-                if self.fo.tell() == before:
-                    self.budget.spend()
-
-    return twin, Octets
-
-
-def _counted(read: Callable[..., Any]) -> Callable[..., Any]:
-    def counted(decoder: Any, *rest: Any) -> Any:
-        decoder.budget.spend()
-        return read(decoder, *rest)
-
-    return counted
+    def _number(self) -> int:
+        number = 0
+        for shift in range(0, 7 * _LONGEST, 7):
+            octet = self._data[self._at]
+            self._at += 1
+            number |= (octet & 127) << shift
+            if octet < 128:
+                return (number >> 1) ^ -(number & 1)
+        raise EOFError(f"an integer of more than {_LONGEST} bytes")
 
 
 @dataclass(frozen=True)

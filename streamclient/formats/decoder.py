@@ -133,9 +133,9 @@ class Decoder:
         if schema.kind == "JSON":
             return lambda data: Decoded(_json(data), "json", schema_id)
         if schema.kind == "AVRO":
-            parsed = avro.parsed(schema, source).schema
+            parsed = avro.parsed(schema, source)
             read = avro.reader(parsed)
-            name = parsed.get("name") if isinstance(parsed, dict) else None
+            name = parsed.schema.get("name") if isinstance(parsed.schema, dict) else None
             return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name)
         messages = protobuf.Messages(schema, source)
         kind = messages.message(self._message)[0] if path is None else messages.at(path)

@@ -146,8 +146,8 @@ def test_a_long_value_within_the_bounds_is_decoded(name: str) -> None:
     assert size(decoder().decode(value).value)
 
 
-def test_both_readers_of_avro_decode_the_same() -> None:
-    """The reader of `fastavro` for long values gives the same result as the one for short values."""
+def test_long_values_of_avro_are_decoded_like_short_values() -> None:
+    """A value whose items are counted is decoded like one that cannot exceed a bound."""
     kind = {
         "type": "record",
         "name": "Item",
