@@ -36,75 +36,29 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, row_refused
 
-#: Adds the rows of a chunk, which are XADD commands in RESP. A row with the field names of the previous row is parsed
-#: by a pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk's number, the number of the task's
-#: rows before the chunk, the fence's fields.
+#: Adds the rows of a chunk, which are XADD commands in RESP. Keys: the stream, the staged rows, the fence. Arguments:
+#: the chunk's number, the number of the task's rows before the chunk, the fence's fields.
 _SCRIPT = r"""
-local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
+local match, sub, call = string.match, string.sub, redis.call
 local data = call('HMGET', KEYS[2], ARGV[1])[1]
-local at, rows, size = 1, 0, #data
 -- A user without one of these rights is refused here, before anything is added.
 call('HSET', KEYS[2], 'moving', ARGV[1])
 call('HDEL', KEYS[2], 'moving')
-local row, pattern = {}, nil
+local at, rows = 1, 0
 
-local function parse()
-  local stop = find(data, '\r', at, true)
-  local words = number(sub(data, at + 1, stop - 1))
-  row = {}
-  at = stop + 2
+while at <= #data do
+  local row, words, start = {}, match(data, '^.(%d+)\r\n()', at)
   for i = 1, words do
-    stop = find(data, '\r', at, true)
-    local length = number(sub(data, at + 1, stop - 1))
-    row[i] = sub(data, stop + 2, stop + 1 + length)
-    at = stop + length + 4
+    local size, first = match(data, '^.(%d+)\r\n()', start)
+    start = first + size + 2
+    row[i] = sub(data, first, start - 3)
   end
-end
-
-local function escaped(text)
-  return (string.gsub(text, '%W', '%%%0'))
-end
-
-local function learn()
-  pattern = nil
-  if #row > 33 then return end
-  local parts = {'^', escaped('*' .. #row .. '\r\n$4\r\nXADD\r\n$' .. #row[2] .. '\r\n' .. row[2] .. '\r\n$1\r\n*\r\n')}
-  for i = 4, #row, 2 do
-    parts[#parts + 1] = escaped('$' .. #row[i] .. '\r\n' .. row[i] .. '\r\n$') .. '(%d+)\r\n([^\r]*)\r\n'
-  end
-  local made = table.concat(parts) .. '()'
-  if not find(made, '%z') then pattern = made end
-end
-
-local function take(...)
-  local found = {...}
-  local last = #found
-  if last == 0 then return false end
-  for i = 1, last - 1, 2 do
-    local value = found[i + 1]
-    if number(found[i]) ~= #value then return false end
-    row[4 + i] = value
-  end
-  at = found[last]
-  return true
-end
-
-local function add(...)
-  local reply = redis.pcall(...)
+  at, row[2] = start, KEYS[1]
+  local reply = redis.pcall(unpack(row))
   if type(reply) == 'table' and reply.err then
-    if rows > 0 then call('HSET', KEYS[3], 'refused', (number(ARGV[2]) + rows) .. ' ' .. reply.err) end
+    if rows > 0 then call('HSET', KEYS[3], 'refused', (ARGV[2] + rows) .. ' ' .. reply.err) end
     return reply
   end
-end
-
-while at <= size do
-  if not (pattern and take(match(data, pattern, at))) then
-    parse()
-    learn()
-  end
-  row[2] = KEYS[1]
-  local refusal = add(unpack(row))
-  if refusal then return refusal end
   rows = rows + 1
 end
 call('HSET', KEYS[3], unpack(ARGV, 3))
