@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns.connect_types import Schema
-from spark_streams.columns.json_reference import Converted
-from spark_streams.columns.json_values import joined
+from spark_streams.columns.json_values import Converted, Schema, joined
 from streamclient.codec.reply import Page
 from streamwire.lazy import compute as pc
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_reference, values
-from spark_streams.columns.names import attributes
+from spark_streams.columns import conversion, json_values
+from spark_streams.columns.conversion import attributes
 from streamwire.lazy import compute as pc
 
 _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
@@ -65,7 +65,7 @@ def text_type(texts: Sequence[bytes]) -> spark.DataType:
     for kind, target in _TEXTS:
         if isinstance(kind, spark.DateType) and any(len(text) > len("2013-07-04") for text in texts):
             continue  # a text has a time of day, which a date would lose
-        if values.from_text(nonempty, target).null_count or _is_year(kind, nonempty):
+        if conversion.from_text(nonempty, target).null_count or _is_year(kind, nonempty):
             continue
         if not isinstance(kind, spark.DecimalType):
             return kind
@@ -81,13 +81,13 @@ def _are_whole(texts: Any) -> bool:
 def _is_year(kind: spark.DataType, texts: Any) -> bool:
     """Return whether the type is a date or time and the texts are numbers, which could be read as years or epochs."""
     numbers = isinstance(kind, (spark.DateType, spark.TimestampType))
-    return numbers and not values.from_text(texts, pa.float64()).null_count
+    return numbers and not conversion.from_text(texts, pa.float64()).null_count
 
 
 def _members(entries: Iterable[Entry], field: bytes) -> dict[str, spark.DataType]:
     found: dict[str, spark.DataType] = {}
     for entry in entries:
-        row = json_reference.object_in(entry.get(field)) or {}
+        row = json_values.object_in(entry.get(field)) or {}
         for name, value in row.items():
             if _is_text(name):
                 found[name] = merged(found.get(name, spark.NullType()), json_type(value))

@@ -1,36 +1,320 @@
-"""JSON to typed columns with Arrow's parser. The scalar fallback is `spark_streams.columns.json_reference`.
+"""JSON to typed columns: with Arrow's parser, or one value at a time. A field contains a nested value or a whole row.
 
-Arrow's result is used only if it certainly equals the fallback's result and no text is malformed. The fallback converts
-everything else: texts that Arrow refuses, and texts and types that Arrow reads differently. The fallback is called for
-small chunks, so that one such text does not slow down a whole page.
+Conversion follows Spark's JSON source: numbers stay numbers, a string column gets the JSON text of other values, times
+are strings or epochs, binary is Base64, missing members are null. A member of a struct that does not fit becomes null,
+and so does a list or a map with an item that does not fit at all. The value that contains it is reported as malformed.
+
+`members` and `from_text` use Arrow's result only if it certainly equals the result of the scalar fallback,
+`members_slowly` and `from_text_slowly`, and no text is malformed. The fallback converts everything else: texts that
+Arrow refuses, and texts and types that Arrow reads differently. The fallback is called for small chunks, so that one
+such text does not slow down a whole page.
 
 The texts are joined by line feeds, and each row of Arrow's result is one text. This holds because every text begins
 with `{`, ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{`: it
 would need a comma there, or be a string, which cannot contain a line feed. So every line feed separates two rows, and
 if there are as many rows as lines, each line is one row.
+
+Kafka Connect's JSON converter writes dates and times as numbers, and decimals as Base64. The value's schema names its
+logical type. A value without a schema is converted if its meaning is clear: a number in a date column is a day, and the
+size of a number in a timestamp column shows its unit, because Debezium never writes seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns import connect_types, json_reference, values
-from spark_streams.columns.json_reference import MOST_LEVELS, Converted
-from spark_streams.columns.types.table import nullable_offsets, scalar
-from streamwire.lazy import arrow_json as json
+from spark_streams.columns import conversion, times
+from spark_streams.columns.conversion import nullable_offsets, scalar
+from spark_streams.columns.scalars import Number, exact, of, parsed, refuse
+from streamclient.formats.schemas import UndecodableError, is_deep
+from streamwire.lazy import arrow_json
 from streamwire.lazy import compute as pc
+
+# -- values with a schema of Kafka Connect, or of Debezium -------------------------------------------------------------
+
+#: A schema as the JSON converter writes it; empty if it is unknown.
+Schema = Mapping[str, Any]
+
+#: Nanoseconds per unit of the numbers of a logical type.
+_UNITS = {
+    "io.debezium.time.Date": 1000 * times.DAY,
+    "io.debezium.time.Time": 10**6,
+    "io.debezium.time.MicroTime": 10**3,
+    "io.debezium.time.NanoTime": 1,
+    "io.debezium.time.Timestamp": 10**6,
+    "io.debezium.time.MicroTimestamp": 10**3,
+    "io.debezium.time.NanoTimestamp": 1,
+    "io.debezium.time.MicroDuration": 10**3,
+    "io.debezium.time.NanoDuration": 1,
+    "org.apache.kafka.connect.data.Date": 1000 * times.DAY,
+    "org.apache.kafka.connect.data.Time": 10**6,
+    "org.apache.kafka.connect.data.Timestamp": 10**6,
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_MIDNIGHT = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SCALE, _VALUE = "scale", "value"  # members of io.debezium.data.VariableScaleDecimal
+_MOST_BYTES = 64  # maximum size of a decimal's digits; a column has at most 38 digits
+#: Units of timestamps without a schema, as (limit, nanoseconds per unit): a number below the limit has this unit.
+_BY_SIZE = ((10**14, 10**6), (10**17, 10**3), (2**63, 1))
+
+
+def _schema_of_member(schema: Schema | None, name: str) -> Schema | None:
+    """Return the schema of a struct's member."""
+    if schema is None:
+        return None
+    fields = schema.get("fields")
+    found = (each for each in fields if isinstance(each, dict)) if isinstance(fields, list) else ()
+    return next((each for each in found if each.get("field") == name), {})
+
+
+def _schema_of_items(schema: Schema | None) -> Schema | None:
+    """Return the schema of a list's items or a map's values."""
+    if schema is None:
+        return None
+    found = schema.get("items", schema.get("values"))
+    return found if isinstance(found, dict) else {}
+
+
+def _logical_converter(kind: Any, schema: Schema) -> Callable[[Any], Any]:
+    """Return a function from JSON values of this schema to values of a scalar Arrow type.
+
+    It raises ValueError, TypeError or ArithmeticError for values that do not fit.
+    """
+    plain = scalar(kind).from_json(kind)
+    name, types = str(schema.get("name")), pa.types
+    if types.is_decimal(kind):
+        return lambda value: plain(_digits(value, schema) if name == _DECIMAL else _variable(value))
+    if types.is_temporal(kind):
+        unit = _UNITS.get(name, _UNITS["io.debezium.time.Date"] if types.is_date(kind) else None)
+        return lambda value: _time(value, unit, kind) if type(value) is int else plain(_local(value, kind))
+    return plain
+
+
+def _variable(value: Any) -> Any:
+    """Return the digits of a decimal with its own scale, and other values unchanged."""
+    return _digits(value[_VALUE], {"parameters": value}) if isinstance(value, dict) and _VALUE in value else value
+
+
+def _digits(value: Any, schema: Schema) -> Any:
+    """Return a decimal as text. Numbers, which the JSON converter can write instead, are returned unchanged."""
+    if not isinstance(value, str):
+        return value
+    data = base64.b64decode(value, validate=True)
+    if len(data) > _MOST_BYTES:
+        raise ValueError("a decimal with too many digits")
+    scale = int(of(dict, schema.get("parameters")).get(_SCALE, 0))
+    return f"{int.from_bytes(data, 'big', signed=True)}E{-scale}"
+
+
+def _local(value: Any, kind: Any) -> Any:
+    """Return a date or time of day without `Z`, which Debezium's ISO 8601 texts have, and other values unchanged."""
+    return value.removesuffix("Z") if isinstance(value, str) and not pa.types.is_timestamp(kind) else value
+
+
+def _time(value: int, unit: int | None, kind: Any) -> Any:
+    """Return the date, time or interval of a number. `unit`: nanoseconds per unit; None if it is unknown."""
+    types = pa.types
+    if unit is None:
+        sized = (unit for limit, unit in _BY_SIZE if abs(value) < limit) if types.is_timestamp(kind) else iter(())
+        unit = next(sized, None) or refuse(value)
+    micros = times.checked(value * unit // 1000)
+    if types.is_date(kind):
+        days = micros // times.DAY
+        return days if -times.MOST_DAYS <= days < times.MOST_DAYS else refuse(value)
+    if types.is_time(kind):
+        if not 0 <= micros < times.DAY:
+            refuse(value)
+        return (_MIDNIGHT + datetime.timedelta(microseconds=micros)).time()
+    return micros
+
+
+# -- one value at a time ----------------------------------------------------------------------------------------------
+
+Convert = Callable[[Any], Any]
+#: A column, which is null for missing, empty and malformed texts; and a boolean array that flags malformed texts, or
+#: None if no text is malformed.
+Converted = tuple[Any, Any]
+
+#: Maximum nesting of a JSON text. The functions of this module are recursive, with one call for each level.
+MOST_LEVELS = 400
+
+_WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
+_DIGITS = 4000  # texts of this length or more become decimals, because Python's int refuses more than 4,300 digits
+
+
+class _PartError(Exception):
+    """Raised for a value of which only some members fit; the others are null in `value`."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def from_text_slowly(column: Any, target: Any, schema: Schema | None = None) -> Converted:
+    """Return the result of `from_text`, converting one text at a time. This is the definition of the result."""
+    convert = converter(target, schema)
+    # A variant can represent JSON null itself.
+    read = (
+        (lambda text: conversion.variant_of(text.decode()))
+        if conversion.is_variant(target)
+        else lambda text: convert(load(text))
+    )
+    found = [_fitting(read, text) if text else (None, False) for text in column.to_pylist()]
+    return _converted(found, target)
+
+
+def members_slowly(column: Any, kinds: Mapping[str, Any], schema: Schema | None = None) -> dict[str, Converted]:
+    """Return the result of `members`, converting one text at a time. This is the definition of the result."""
+    converters = {name: converter(kind, _schema_of_member(schema, name)) for name, kind in kinds.items()}
+    found: dict[str, list[tuple[Any, bool]]] = {name: [] for name in kinds}
+    for text in column.to_pylist():
+        row = object_in(text)
+        for name, convert in converters.items():
+            found[name].append((None, True) if row is None else _member(row, name, convert))
+    return {name: _converted(found[name], kind) for name, kind in kinds.items()}
+
+
+def _converted(found: list[tuple[Any, bool]], kind: Any) -> Converted:
+    wrong = [is_wrong for _, is_wrong in found]
+    return pa.array([value for value, _ in found], kind), pa.array(wrong) if any(wrong) else None
+
+
+def _fitting(convert: Convert, value: Any) -> tuple[Any, bool]:
+    """Return the part of a value that fits, null if none does, and whether another part does not fit."""
+    try:
+        return convert(value), False
+    except _PartError as part:
+        return part.value, True
+    except _WRONG:
+        return None, True
+
+
+def object_in(text: bytes | None) -> dict[str, Any] | None:
+    """Return the JSON object in the text; {} if the text is missing or empty, and None if it is not a JSON object."""
+    try:
+        row = load(text) if text else {}
+    except _WRONG:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def member_texts(text: bytes) -> dict[str, str]:
+    """Return each member of a JSON object as JSON text, with the original text of numbers.
+
+    Raises UndecodableError if the text is not a JSON object.
+    """
+    row = object_in(text)
+    if row is None:
+        raise UndecodableError("it is not a JSON object")
+    return {name: exact(value) for name, value in row.items()}
+
+
+def load(text: bytes) -> Any:
+    """Return the text's JSON value. Numbers with a fraction are decimals, so that no digit is lost.
+
+    Raises ValueError if the text is not JSON, or is nested in more than `MOST_LEVELS` levels, and RecursionError if it
+    is nested even deeper.
+    """
+    found = json.loads(text.decode("utf-8"), parse_float=Number, parse_int=_whole)
+    if text.count(b"[") + text.count(b"{") > MOST_LEVELS and is_deep(found, MOST_LEVELS):
+        raise ValueError(f"it is nested in more than {MOST_LEVELS} levels")
+    return found
+
+
+def _whole(text: str) -> int | decimal.Decimal:
+    return int(text) if len(text) < _DIGITS else decimal.Decimal(text)
+
+
+def converter(target: Any, schema: Schema | None = None) -> Convert:
+    """Return a function from JSON values to values of the type `target`. It raises `_PartError` if only some members
+    fit, and one of `_WRONG` if nothing fits.
+
+    `schema`: Kafka Connect's schema of the values; empty if it is unknown, and None if they are not from Connect.
+    """
+    inner = _converter(target, schema)
+    if conversion.is_variant(target):
+        return inner  # a variant represents null itself
+    return lambda value: None if value is None else inner(value)
+
+
+def _member(row: dict[str, Any], name: str, convert: Convert) -> tuple[Any, bool]:
+    """Return the result of `_fitting` for a member; null if it is missing."""
+    return _fitting(convert, row[name]) if name in row else (None, False)
+
+
+def _converter(target: Any, schema: Schema | None) -> Convert:
+    types = pa.types
+    if conversion.is_variant(target):
+        return lambda value: conversion.variant_of(exact(value))
+    if types.is_list(target):
+        element = converter(target.value_type, _schema_of_items(schema))
+        return lambda value: _items(of(list, value), element)
+    if types.is_struct(target):
+        fields = [(field.name, converter(field.type, _schema_of_member(schema, field.name))) for field in target]
+        return lambda value: _struct(of(dict, value), fields)
+    if types.is_map(target):
+        key, item = _key_converter(target.key_type), converter(target.item_type, _schema_of_items(schema))
+        return lambda value: _pairs(of(dict, value), key, item)
+    return scalar(target).from_json(target) if schema is None else _logical_converter(target, schema)
+
+
+def _struct(row: dict[str, Any], fields: list[tuple[str, Convert]]) -> dict[str, Any]:
+    found = {name: _member(row, name, convert) for name, convert in fields}
+    made = {name: value for name, (value, _) in found.items()}
+    if any(is_wrong for _, is_wrong in found.values()):
+        raise _PartError(made)
+    return made
+
+
+def _items(values: Iterable[Any], convert: Convert) -> list[Any]:
+    made, is_wrong = [], False
+    for value in values:
+        try:
+            made.append(convert(value))
+        except _PartError as part:
+            made.append(part.value)
+            is_wrong = True
+    if is_wrong:
+        raise _PartError(made)
+    return made
+
+
+def _pairs(row: dict[str, Any], key: Convert, item: Convert) -> list[tuple[Any, Any]]:
+    names = [key(name) for name in row]
+    try:
+        return list(zip(names, _items(row.values(), item), strict=True))
+    except _PartError as part:
+        raise _PartError(list(zip(names, part.value, strict=True))) from part
+
+
+def _key_converter(target: Any) -> Convert:
+    """Return a function from member names to map keys. Keys that are not strings are parsed like a field's text."""
+    if pa.types.is_string(target) or pa.types.is_binary(target):
+        return converter(target)
+    read = scalar(target).read(target, None)
+    return lambda name: parsed(read, name)
+
+
+# -- Arrow's parser ---------------------------------------------------------------------------------------------------
 
 _CHUNKS = 8  # number of chunks into which a declined column is divided
 _FEWEST = 32  # minimum number of texts in a chunk: with fewer, calling Arrow costs more than it saves
 _LARGEST = 64 << 20  # maximum number of bytes that Arrow parses at a time
 
 
-def members(column: Any, kinds: Mapping[str, Any], schema: connect_types.Schema | None = None) -> dict[str, Converted]:
-    """See `json_reference.members`."""
+def members(column: Any, kinds: Mapping[str, Any], schema: Schema | None = None) -> dict[str, Converted]:
+    """Return one column for each member in `kinds`, which has the members' types by name.
+
+    An empty text has no members. Any other text that is not a JSON object is malformed. `schema`: see `converter`.
+    """
     raw = {name: _raw(kind) for name, kind in kinds.items()}
     quick = {name: kind for name, kind in kinds.items() if raw[name] is not None}
     fields = [(name, raw[name]) for name in quick]
@@ -40,18 +324,18 @@ def members(column: Any, kinds: Mapping[str, Any], schema: connect_types.Schema 
         if rows is None:
             return None
         found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
-        return None if None in found.values() else {name: (values, None) for name, values in found.items()}
+        return None if None in found.values() else {name: (column, None) for name, column in found.items()}
 
-    found = in_chunks(column, fast, lambda texts: json_reference.members(texts, quick, schema)) if quick else {}
+    found = in_chunks(column, fast, lambda texts: members_slowly(texts, quick, schema)) if quick else {}
     others = {name: kind for name, kind in kinds.items() if name not in quick}
-    return {**found, **json_reference.members(column, others, schema)} if others else found
+    return {**found, **members_slowly(column, others, schema)} if others else found
 
 
-def from_text(column: Any, target: Any, schema: connect_types.Schema | None = None) -> Converted:
-    """See `json_reference.from_text`."""
+def from_text(column: Any, target: Any, schema: Schema | None = None) -> Converted:
+    """Return the JSON texts as values of the type `target`. `schema`: see `converter`."""
     raw = _raw(target)
     if raw is None:
-        return json_reference.from_text(column, target, schema)
+        return from_text_slowly(column, target, schema)
 
     def fast(texts: Any) -> dict[str, Converted] | None:
         missing = _is_empty(texts)
@@ -70,7 +354,7 @@ def from_text(column: Any, target: Any, schema: connect_types.Schema | None = No
         typed = None if made is None else _typed(made, target)
         return None if typed is None else {"": (typed, None)}
 
-    return in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target, schema)})[""]
+    return in_chunks(column, fast, lambda texts: {"": from_text_slowly(texts, target, schema)})[""]
 
 
 def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
@@ -106,10 +390,10 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
-    reading = json.ReadOptions(use_threads=False, block_size=len(buffer) + 1)
-    parsing = json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=others)
+    reading = arrow_json.ReadOptions(use_threads=False, block_size=len(buffer) + 1)
+    parsing = arrow_json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=others)
     try:
-        rows = json.read_json(pa.BufferReader(buffer), reading, parsing)
+        rows = arrow_json.read_json(pa.BufferReader(buffer), reading, parsing)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
     if rows.num_rows != len(texts) or rows.schema != pa.schema(fields):
@@ -171,6 +455,6 @@ def _typed(column: Any, kind: Any) -> Any:
             return None
         return pa.StructArray.from_arrays(inners, fields=list(kind), mask=pc.is_null(column))
     if types.is_string(column.type):
-        found = values.from_text(pc.cast(column, pa.binary()), kind)
+        found = conversion.from_text(pc.cast(column, pa.binary()), kind)
         return found if found.null_count == column.null_count else None
     return pc.cast(column, kind, safe=False)

@@ -14,11 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_streams.columns import variants
-from spark_streams.columns.types.numbers import decimal_to_json, float_to_json
-from spark_streams.columns.types.scalar import Write
-from spark_streams.columns.types.strings import as_base64, quoted
-from spark_streams.columns.types.table import is_nested, nullable, scalar, with_scalars
+from spark_streams.columns import conversion
+from spark_streams.columns.conversion import is_nested, nullable, scalar, with_scalars
+from spark_streams.columns.scalars import Write, as_base64, decimal_to_json, float_to_json, quoted
 from streamwire.lazy import compute as pc
 
 
@@ -58,8 +56,8 @@ def writer(kind: Any) -> Write:
     The function gets values as returned by `to_pylist` of an array of the type's `stored_type`.
     """
     types = pa.types
-    if variants.is_variant(kind):
-        return lambda value: _variant(variants.to_python(value))
+    if conversion.is_variant(kind):
+        return lambda value: _variant(conversion.variant_to_python(value))
     if types.is_struct(kind):
         fields = [(field.name, quoted(field.name), writer(field.type)) for field in kind]
         return lambda value: _struct(value, fields)

@@ -8,12 +8,17 @@ A column is one of
 * a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change event.
 
 An entry with a value that does not fit its column's type is *malformed* and is handled according to the option `mode`.
+
+A column that is null in all rows of a task suggests a misspelt name or a wrong type. Tasks of batch reads, and of the
+first batch after a query's start, look for such columns (`FieldCheck`). With the option `requireFields`, a task raises
+an error. Otherwise each worker process logs one warning per list of columns.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +31,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from spark_streams.columns import debezium, json_reference, json_values, values, variants, zones
-from spark_streams.columns.connect_types import Schema
-from spark_streams.columns.json_reference import Converted
-from spark_streams.columns.names import (
+from spark_streams.columns import conversion, debezium, json_values
+from spark_streams.columns.conversion import (
     DELIVERIES,
     FIELDS,
     ID,
@@ -42,17 +45,21 @@ from spark_streams.columns.names import (
     check_reserved,
     has_text,
     is_fields_map,
+    is_nested,
+    retyped,
+    scalar,
 )
-from spark_streams.columns.types.moments import epochs_of
-from spark_streams.columns.types.strings import json_object, quoted
-from spark_streams.columns.types.table import is_nested, retyped, scalar
+from spark_streams.columns.json_values import Converted, Schema
+from spark_streams.columns.scalars import json_object, quoted
+from spark_streams.columns.times import epochs_of
 from spark_streams.config import time_zones
 from spark_streams.config.column_options import Mode
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
+from spark_streams.errors import error, fail
 from streamclient.codec.reply import Page
 from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
+from streamwire.lazy import difflib
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, _ms bigint, _seq bigint, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
@@ -69,7 +76,7 @@ class ValueReader(Protocol):
     """Extracts columns from values that contain whole rows."""
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_reference.members`."""
+        """Return the columns with these names and types; see `json_values.members`."""
 
     def text(self, value: bytes) -> str:
         """Return a malformed value as text, for the corrupt record."""
@@ -84,8 +91,8 @@ class ReadSchema:
 
     `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. If it is None, the
     session's zone applies (`in_session`). `home`: the session's zone when the read was defined. `epochs`: see
-    `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
-    (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
+    `times.epochs_of`. `requires_fields`: whether a column without any value is an error. `reader`: reader of the values
+    in `row_field`, if they are not plain JSON.
     """
 
     arrow: Any
@@ -133,7 +140,7 @@ class ReadSchema:
 
     def in_session(self) -> ReadSchema:
         """Return the schema with the zone of the session that runs this task, unless an option sets the zone."""
-        return self if self.zone is not None else replace(self, zone=zones.of_session(self.home))
+        return self if self.zone is not None else replace(self, zone=conversion.of_session(self.home))
 
     @property
     def counts_deliveries(self) -> bool:
@@ -263,7 +270,7 @@ class ReadSchema:
         return name in RESERVED or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
-        return zones.type_in(kind, self.zone or time_zones.UTC)
+        return conversion.type_in(kind, self.zone or time_zones.UTC)
 
     def _column(self, field: Any, page: Page, stream: Origin, deliveries: Any, rows: dict[str, Converted]) -> Converted:
         """Return a column, and a boolean array that flags values that do not fit its type; None if all values fit."""
@@ -303,18 +310,19 @@ class ReadSchema:
     def _typed(self, text: Any, kind: Any, schema: Schema | None = None) -> Converted:
         if is_nested(kind):
             return json_values.from_text(text, kind, schema)
-        column = values.from_text(text, kind, self.epochs)
+        column = conversion.from_text(text, kind, self.epochs)
         return column, _wrong(text, column, kind)
 
     @cached_property
     def _null_is_number(self) -> bool:
         """Whether the text that represents null is also a number."""
         return (
-            self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
+            self.null_value is not None
+            and not conversion.from_text(pa.array([self.null_value]), pa.float64()).null_count
         )
 
     def _with_nulls(self, texts: Any) -> Any:
-        return texts if self.null_value is None else values.without(texts, self.null_value)
+        return texts if self.null_value is None else conversion.without(texts, self.null_value)
 
     def _map(self, page: Page, target: Any) -> Converted:
         """Return the map of all fields, without names that do not fit the key type.
@@ -323,8 +331,8 @@ class ReadSchema:
         """
         offsets, names, texts = page.fields()
         texts = self._with_nulls(texts)
-        keys = values.from_text(names, target.key_type)
-        items = values.from_text(texts, target.item_type)
+        keys = conversion.from_text(names, target.key_type)
+        items = conversion.from_text(texts, target.item_type)
         wrong: Any = None
         if items.null_count > texts.null_count:
             wrong = _any_in_row(offsets, pc.and_(items.is_null(), texts.is_valid()))
@@ -432,11 +440,12 @@ class _Originals:
         """Return the JSON text of each member of a value that contains all columns, or why it cannot be decoded."""
         if row not in self._members:
             value = self.texts[row].as_py()
-            reader = json_reference if self._schema.reader is None else self._schema.reader
+            reader = self._schema.reader
             try:
                 if value is None and self.events is None:
                     raise UndecodableError("it is missing")
-                self._members[row] = reader.member_texts(value or b"")
+                texts = json_values.member_texts if reader is None else reader.member_texts
+                self._members[row] = texts(value or b"")
             except UndecodableError as problem:
                 self._members[row] = problem
         return self._members[row]
@@ -481,7 +490,7 @@ def _nulls_inside(column: Any) -> Any:
     """Return a boolean array that flags values with a null that their type does not allow; None without such values."""
     kind, types = column.type, pa.types
     found: Any = None
-    if types.is_struct(kind) and not variants.is_variant(kind):
+    if types.is_struct(kind) and not conversion.is_variant(kind):
         for at, field in enumerate(kind):
             found = _either(found, _nulls_in(column.field(at), field))
     elif types.is_list(kind) or types.is_map(kind):
@@ -513,7 +522,7 @@ def _shown(value: bytes) -> str:
 
 def _type_name(kind: Any) -> str:
     """Return the name of a column's type in Spark."""
-    if variants.is_variant(kind):
+    if conversion.is_variant(kind):
         return "variant"
     try:
         return str(from_arrow_type(kind).simpleString())
@@ -579,3 +588,74 @@ def _timestamps(milliseconds: Any, target: Any) -> Any:
     if top is not None and top > _LATEST_MS:
         milliseconds = pc.if_else(pc.greater(milliseconds, _LATEST_MS), pa.scalar(None, pa.int64()), milliseconds)
     return pc.cast(pc.multiply(milliseconds, 1000), target)
+
+
+_log = logging.getLogger("spark_streams")
+_SAMPLE = 100  # number of entries from which the message takes field names
+_MOST = 12  # maximum number of columns, and of fields, in the message
+_COMPARED = 1000  # maximum number of field names that are compared with the name of a missing column
+_warned: set[str] = set()
+
+
+class FieldCheck:
+    """Check of one task: `see` records each page, and `finish` reports columns that never had a value."""
+
+    def __init__(self, schema: ReadSchema) -> None:
+        self._schema = schema
+        names = Counter(schema.field_columns())
+        self._empty = [name for name, count in names.items() if count == 1]  # a duplicate name identifies no column
+        self._rows = 0
+        self._fields: set[str] = set()
+
+    def see(self, page: Page, batch: Any) -> None:
+        """Record a page and the record batch made from it."""
+        if not self._empty or not batch.num_rows:
+            return
+        if not self._rows:
+            self._fields = self._names(page)
+        self._rows += batch.num_rows
+        self._empty = [name for name in self._empty if batch.column(name).null_count == batch.num_rows]
+
+    def finish(self, streams: list[str]) -> None:
+        """Raise or log FIELDS_MISSING or FIELDS_UNREADABLE for columns without any value. Call this after all rows."""
+        if not self._empty or not self._rows:
+            return
+        known = sorted(self._fields)
+        missing = [name for name in self._empty if name not in self._fields]
+        unreadable = [name for name in self._empty if name in self._fields]
+        if missing:
+            near = [difflib.get_close_matches(name, known[:_COMPARED], n=1) for name in missing[:_MOST]]
+            nearest = _listed([name for (name, *_) in filter(None, near)]) or "none"
+            self._report("FIELDS_MISSING", missing, streams, fields=_first(known), nearest=nearest)
+        if unreadable:
+            self._report("FIELDS_UNREADABLE", unreadable, streams)
+
+    def _report(self, condition: str, columns: list[str], streams: list[str], **further: str) -> None:
+        named = _first(columns)
+        problem = error(condition, columns=named, rows=self._rows, streams=_listed(streams), **further)
+        if self._schema.requires_fields:
+            raise problem
+        if named not in _warned:
+            _warned.add(named)
+            _log.warning("%s", problem)
+
+    def _names(self, page: Page) -> set[str]:
+        """Return the field names in the page's first entries.
+
+        If one value contains all columns, return the names of the JSON members in the first entry's value instead.
+        """
+        objects = self._schema.objects(page)
+        if objects is not None:
+            found = json_values.object_in(objects[0].as_py())
+            return {name.encode("utf-8", "replace").decode() for name in found or {}}
+        offsets, names, _ = page.fields()
+        last = offsets[min(_SAMPLE, page.count)].as_py()
+        return {name.decode("utf-8", "replace") for name in pa.array(names.slice(0, last)).unique().to_pylist()}
+
+
+def _first(names: list[str]) -> str:
+    return _listed(names[:_MOST]) + (", ..." if len(names) > _MOST else "")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

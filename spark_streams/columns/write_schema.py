@@ -13,9 +13,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_writer, values, zones
-from spark_streams.columns.names import FIELDS, ID, RESERVED, STREAM, check_reserved, has_text, is_fields_map
-from spark_streams.columns.types.table import is_nested
+from spark_streams.columns import conversion, json_writer
+from spark_streams.columns.conversion import (
+    FIELDS,
+    ID,
+    RESERVED,
+    STREAM,
+    check_reserved,
+    has_text,
+    is_fields_map,
+    is_nested,
+)
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
 from streamclient.codec.encode import Column
@@ -84,7 +92,7 @@ class WriteSchema:
     def columns(self, batch: Any) -> list[Column]:
         """Return the fields made of columns: each field's name, and a binary array of its texts."""
         if self.row_field is not None:
-            columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
+            columns = [conversion.array_in(batch.column(name), self.zone) for name in self.fields]
             rows = json_writer.rows if self.writer is None else self.writer.values
             return [(self.row_field.encode(), rows(list(self.fields), columns, batch.num_rows))]
         return [(name.encode(), self._filled(to_text(batch.column(name), self.zone))) for name in self.fields]
@@ -107,7 +115,7 @@ class WriteSchema:
         bounds = column.offsets.to_numpy()
         first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
         names, texts = column.keys.slice(first, count), column.items.slice(first, count)
-        return pa.array(bounds - bounds[0], pa.int32()), values.to_text(names), values.to_text(texts)
+        return pa.array(bounds - bounds[0], pa.int32()), conversion.to_text(names), conversion.to_text(texts)
 
     def _pairs_slowly(self, column: Any) -> tuple[Any, Any, Any]:
         offsets: list[int] = [0]
@@ -121,8 +129,8 @@ class WriteSchema:
             texts.extend(text for _, text in pairs)
             offsets.append(len(names))
         kinds = column.type
-        found = values.to_text(pa.array(texts, kinds.item_type))
-        return (pa.array(offsets, pa.int32()), values.to_text(pa.array(names, kinds.key_type)), self._filled(found))
+        found = conversion.to_text(pa.array(texts, kinds.item_type))
+        return (pa.array(offsets, pa.int32()), conversion.to_text(pa.array(names, kinds.key_type)), self._filled(found))
 
 
 def _check_names(kind: spark.DataType) -> None:
@@ -141,7 +149,7 @@ def _check_names(kind: spark.DataType) -> None:
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
     """Return a binary array of the column's texts, with nested values as JSON."""
-    column = zones.array_in(column, zone)
+    column = conversion.array_in(column, zone)
     if is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())
-    return values.to_text(column)
+    return conversion.to_text(column)

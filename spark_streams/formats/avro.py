@@ -1,30 +1,435 @@
-"""Rows as Avro records: conversion of a page's values to columns, and of columns to values."""
+"""Rows as Avro records: types, conversion of a page's values to columns, and of columns to values.
+
+A union with null is nullable. Apart from null, a union of one type is that type, a union of integers is a long, and a
+union of numbers with a floating-point type is a double. Other unions, and records that are recursive or have no fields,
+are read as JSON text and cannot be written.
+
+`fastavro` decodes a value at a time. If all fields of the records are plain (numbers, booleans, texts, bytes and enums,
+each with or without null) and a page has one schema, all records are decoded in parallel, field by field, each from its
+own offset: sixteen times as fast for four fields. Every step moves the offsets forward. The result is used only if each
+record ends exactly at the end of its value, which also proves that no step has read past a value.
+"""
 
 from __future__ import annotations
 
 import base64
 import functools
 import io
+import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_values
-from spark_streams.columns.json_reference import Converted
-from spark_streams.columns.types.strings import dump
+from spark_streams.columns import conversion, json_values
+from spark_streams.columns.json_values import Converted
+from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
-from spark_streams.formats import avro_columns, avro_types
-from spark_streams.formats.adaptation import adapted, as_type, can_adapt
-from spark_streams.formats.avro_columns import PlainField
-from spark_streams.formats.avro_types import AvroType, AvroTypes
-from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
+from spark_streams.formats.base import (
+    Rows,
+    adapted,
+    as_type,
+    can_adapt,
+    columns_of,
+    spark_fields,
+    stored,
+    value_refused,
+)
 from streamclient.formats import avro
 from streamclient.formats.registry import Registry
-from streamclient.formats.schemas import HEADER, Schema, UndecodableError, header, package, split
+from streamclient.formats.schemas import HEADER, MEMBERS, Budget, Schema, UndecodableError, header, package, split
 from streamwire.lazy import compute as pc
+
+Change = Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True)
+class AvroType:
+    """An Avro type. `arrow`: its Arrow type.
+
+    `read` converts a value of `fastavro` to a value for Arrow, and `write` is the reverse. Either is None if the value
+    stays the same.
+    """
+
+    arrow: Any
+    read: Change = None
+    write: Change = None
+    is_writable: bool = True
+
+
+_PLAIN = {
+    "null": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_NUMBERS = ("int", "long", "float", "double")
+
+
+def _as_json_text(value: Any) -> Any:
+    return None if value is None else dump(avro.as_json(value))
+
+
+_JSON = AvroType(pa.string(), _as_json_text, None, is_writable=False)
+
+
+class AvroTypes:
+    """The types of one parsed schema. `named`: the named types, by full name."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._budget = Budget(MEMBERS)
+
+    def fields(self, record: Any) -> dict[str, AvroType]:
+        """Return the types of a record's fields."""
+        return {field["name"]: self.of(field["type"], (record["name"],)) for field in record["fields"]}
+
+    def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
+        """Return the type of a schema. `inside`: names of the enclosing records.
+
+        Raises UndecodableError if the schema has too many members.
+        """
+        self._budget.spend()
+        if isinstance(schema, list):
+            return self._union(schema, inside)
+        if isinstance(schema, str):
+            return AvroType(_PLAIN[schema]) if schema in _PLAIN else self._record_or(self._named[schema], inside)
+        return self._record_or(schema, inside)
+
+    def _record_or(self, schema: Any, inside: tuple[str, ...]) -> AvroType:
+        kind, logical = schema["type"], schema.get("logicalType")
+        if not isinstance(kind, str):
+            return self.of(kind, inside)
+        if kind in ("record", "error"):
+            return self._record(schema, inside)
+        if kind == "array":
+            item = self.of(schema["items"], inside)
+            return AvroType(pa.list_(item.arrow), _each(item.read), _each(item.write), item.is_writable)
+        if kind == "map":
+            item = self.of(schema["values"], inside)
+            write = _map_of(item.write)
+            return AvroType(pa.map_(pa.string(), item.arrow), _values(item.read), write, item.is_writable)
+        if kind == "enum":
+            return AvroType(pa.string())
+        if logical == "decimal" and 0 < schema.get("precision", 0) <= 38:
+            return AvroType(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+        if kind == "fixed":
+            is_uuid = logical == "uuid" and schema["size"] == 16
+            return AvroType(pa.string(), _uuid_text, _uuid_bytes) if is_uuid else AvroType(pa.binary())
+        if kind not in _PLAIN:
+            return self._record_or(self._named[kind], inside)
+        return AvroType(_LOGICAL.get((kind, logical or ""), _PLAIN[kind]))
+
+    def _record(self, schema: Any, inside: tuple[str, ...]) -> AvroType:
+        if schema["name"] in inside or not schema["fields"]:
+            return _JSON
+        fields = {field["name"]: self.of(field["type"], (*inside, schema["name"])) for field in schema["fields"]}
+        return AvroType(
+            pa.struct([(name, kind.arrow) for name, kind in fields.items()]),
+            members({name: kind.read for name, kind in fields.items()}),
+            members({name: kind.write for name, kind in fields.items()}),
+            all(kind.is_writable for kind in fields.values()),
+        )
+
+    def _union(self, branches: list[Any], inside: tuple[str, ...]) -> AvroType:
+        others = [each for each in branches if each != "null"]
+        if len(others) == 1:
+            return self.of(others[0], inside)
+        if others and all(each in _NUMBERS for each in others):
+            return AvroType(pa.int64() if set(others) == {"int", "long"} else pa.float64(), write=None)
+        return _JSON if others else AvroType(pa.string())
+
+
+def members(changes: Mapping[str, Change]) -> Change:
+    """Return a function that applies these changes to the members of a record; None if there are no changes."""
+    needed = [(name, change) for name, change in changes.items() if change is not None]
+    if not needed:
+        return None
+
+    def changed(record: Any) -> Any:
+        if record is not None:
+            for name, change in needed:
+                record[name] = change(record[name])
+        return record
+
+    return changed
+
+
+def _each(change: Change) -> Change:
+    return None if change is None else lambda found: None if found is None else [change(item) for item in found]
+
+
+def _values(change: Change) -> Change:
+    if change is None:
+        return None
+    return lambda found: None if found is None else {name: change(item) for name, item in found.items()}
+
+
+def _map_of(change: Change) -> Change:
+    """Return a function that converts a map's pairs to a dictionary."""
+    if change is None:
+        return lambda pairs: None if pairs is None else dict(pairs)
+    return lambda pairs: None if pairs is None else {name: change(item) for name, item in pairs}
+
+
+def _uuid_text(value: bytes | None) -> Any:
+    return None if value is None else str(uuid.UUID(bytes=value))
+
+
+def _uuid_bytes(text: str | None) -> Any:
+    return None if text is None else uuid.UUID(text).bytes
+
+
+def schema_of(fields: Any) -> Schema:
+    """Return a schema for rows with these Arrow fields: a record whose fields are nullable and null by default."""
+    return Schema("AVRO", json.dumps(_record_of(fields, "Row", "")))
+
+
+def _record_of(fields: Any, name: str, namespace: str) -> Any:
+    made: dict[str, Any] = {"type": "record", "name": name}
+    if namespace:
+        made["namespace"] = namespace
+    inner = f"{namespace}.{name}" if namespace else name
+    made["fields"] = [
+        {"name": field.name, "type": ["null", _written_as(field, inner)], "default": None} for field in fields
+    ]
+    return made
+
+
+_WRITTEN = (
+    (pa.types.is_boolean, "boolean"),
+    (lambda kind: pa.types.is_integer(kind) and kind.bit_width < 64, "int"),
+    (lambda kind: pa.types.is_integer(kind) or pa.types.is_duration(kind), "long"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_null, "null"),
+    (pa.types.is_date, {"type": "int", "logicalType": "date"}),
+    (pa.types.is_time, {"type": "long", "logicalType": "time-micros"}),
+    (
+        lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+    ),
+    (pa.types.is_timestamp, {"type": "long", "logicalType": "timestamp-micros"}),
+)
+
+
+def _written_as(field: Any, namespace: str) -> Any:
+    kind, types = field.type, pa.types
+    if types.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if types.is_list(kind):
+        return {"type": "array", "items": ["null", _written_as(kind.value_field.with_name(field.name), namespace)]}
+    if types.is_map(kind) and types.is_string(kind.key_type):
+        return {"type": "map", "values": ["null", _written_as(kind.item_field.with_name(field.name), namespace)]}
+    if types.is_struct(kind) and not conversion.is_variant(kind):
+        return _record_of(kind, field.name, namespace)
+    for is_kind, written in _WRITTEN:
+        if is_kind(kind):
+            return written
+    return fail("UNSUPPORTED_TYPE", column=field.name, type=kind, done="written as Avro")
+
+
+# -- plain records, all at once ---------------------------------------------------------------------------------------
+
+_PADDING = 16  # maximum number of bytes that a step reads after the last value
+_LONGEST = 10  # maximum number of bytes of an integer
+
+
+@dataclass(frozen=True)
+class PlainField:
+    """A plain field. `null`: index of null in the field's union; None if the field is not a union."""
+
+    name: str
+    kind: str
+    null: int | None
+    arrow: Any
+    symbols: tuple[str, ...] = ()
+
+
+def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, ...] | None:
+    """Return the fields of a record; None if one of them is not plain."""
+    found = []
+    for field in record["fields"]:
+        kind, null = field["type"], None
+        if isinstance(kind, list):
+            if len(kind) != 2 or "null" not in kind:
+                return None
+            null = kind.index("null")
+            kind = kind[1 - null]
+        symbols: tuple[str, ...] = ()
+        if isinstance(kind, dict):
+            if kind.get("logicalType") == "decimal":
+                return None
+            symbols = tuple(kind.get("symbols", ()))
+            kind = kind["type"]
+        if kind not in _READERS:
+            return None
+        found.append(PlainField(field["name"], kind, null, types[field["name"]].arrow, symbols))
+    return tuple(found)
+
+
+def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
+    """Return the fields `names` of the records in `values`; None if only the fallback can decode the records.
+
+    `values`: a binary array without nulls. `skipped`: number of bytes before each record.
+    """
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    octets = np.concatenate([np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], np.zeros(_PADDING, np.uint8)])
+    bounds -= bounds[0]
+    walk = _Walk(octets, bounds[:-1] + skipped, bounds[1:])
+    found: dict[str, Any] = {}
+    for field in fields:
+        try:
+            column = _column(walk, field, is_needed=field.name in names)
+        except (_DeclinedError, pa.ArrowInvalid):
+            return None
+        if column is not None:
+            found[field.name] = column
+    return found if np.array_equal(walk.at, walk.ends) else None
+
+
+class _DeclinedError(Exception):
+    """A value that only the fallback can decode."""
+
+
+class _Walk:
+    """Current offset and end of each record."""
+
+    def __init__(self, octets: Any, at: Any, ends: Any) -> None:
+        self.octets = octets
+        self.at = at
+        self.ends = ends
+
+    def numbers(self, rows: Any) -> Any:
+        """Decode the next integer of each of these rows as int64, and advance their offsets."""
+        at = self.at[rows]
+        octets = self.octets[at]
+        made = (octets & 127).astype(np.uint64)
+        at += 1
+        left = np.flatnonzero(octets > 127)
+        for shift in range(7, 7 * _LONGEST, 7):
+            if not len(left):
+                break
+            octets = self.octets[at[left]]
+            if shift == 7 * (_LONGEST - 1) and np.any(octets > 1):
+                raise _DeclinedError
+            made[left] |= (octets & 127).astype(np.uint64) << np.uint64(shift)
+            at[left] += 1
+            left = left[octets > 127]
+        self.move(rows, at)
+        return (made >> np.uint64(1)).astype(np.int64) ^ -(made & np.uint64(1)).astype(np.int64)
+
+    def move(self, rows: Any, at: Any) -> None:
+        """Set the offsets of these rows. Raises _DeclinedError if an offset is after its record's end."""
+        if np.any(at > self.ends[rows]):
+            raise _DeclinedError
+        self.at[rows] = at
+
+    def read(self, rows: Any, size: int) -> Any:
+        """Return the next `size` bytes of each of these rows, and advance their offsets."""
+        at = self.at[rows]
+        self.move(rows, at + size)
+        return self.octets[at[:, None] + np.arange(size)]
+
+
+def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
+    """Decode the next field of all records, and advance.
+
+    Returns the field's values as an array; None if the field is not needed.
+    """
+    everywhere = np.arange(len(walk.at))
+    rows, nulls = everywhere, None
+    if field.null is not None:
+        branches = walk.read(everywhere, 1)[:, 0]
+        nulls = branches == 2 * field.null
+        if np.any(branches[~nulls] != 2 * (1 - field.null)):
+            raise _DeclinedError
+        rows = np.flatnonzero(~nulls)
+    made = _READERS[field.kind](walk, rows, field)
+    if not is_needed:
+        return None
+    if nulls is None or not nulls.any():
+        return made
+    indexes = np.cumsum(~nulls) - 1
+    return made.take(pa.array(indexes, pa.int64(), mask=nulls))
+
+
+def _integers(walk: _Walk, rows: Any, field: PlainField) -> Any:
+    found = walk.numbers(rows)
+    if field.kind == "long":
+        return pa.array(found).view(field.arrow)
+    if len(found) and (found.min() < -(2**31) or found.max() >= 2**31):
+        raise _DeclinedError
+    return pa.array(found.astype(np.int32)).view(field.arrow)
+
+
+def _symbols(walk: _Walk, rows: Any, field: PlainField) -> Any:
+    found = walk.numbers(rows)
+    if len(found) and (found.min() < 0 or found.max() >= len(field.symbols)):
+        raise _DeclinedError
+    return pa.array(field.symbols, pa.string()).take(pa.array(found))
+
+
+def _booleans(walk: _Walk, rows: Any, _: PlainField) -> Any:
+    found = walk.read(rows, 1)[:, 0]
+    if np.any(found > 1):
+        raise _DeclinedError
+    return pa.array(found.astype(bool))
+
+
+def _floats(walk: _Walk, rows: Any, field: PlainField) -> Any:
+    kind = np.dtype("<f4" if field.kind == "float" else "<f8")
+    return pa.array(np.ascontiguousarray(walk.read(rows, kind.itemsize)).view(kind)[:, 0])
+
+
+def _texts(walk: _Walk, rows: Any, field: PlainField) -> Any:
+    sizes = walk.numbers(rows)
+    starts = walk.at[rows]
+    if np.any(sizes < 0) or np.any(sizes > walk.ends[rows] - starts):
+        raise _DeclinedError
+    walk.move(rows, starts + sizes)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    positions = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(walk.octets[positions])]
+    made = pa.BinaryArray.from_buffers(pa.binary(), len(sizes), buffers)
+    return made if field.kind == "bytes" else made.cast(pa.string())  # the cast raises if a text is not UTF-8
+
+
+_READERS = {
+    "boolean": _booleans,
+    "int": _integers,
+    "long": _integers,
+    "float": _floats,
+    "double": _floats,
+    "string": _texts,
+    "bytes": _texts,
+    "enum": _symbols,
+}
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -45,7 +450,7 @@ class AvroReader:
         return spark_fields({name: kind.arrow for name, kind in _plan(self.schema, self.source).fields.items()})
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_reference.members`."""
+        """Return the columns with these names and types; see `json_values.members`."""
         return json_values.in_chunks(
             texts, lambda some: self._columns(some, kinds), lambda some: self.members_slowly(some, kinds)
         )
@@ -72,7 +477,7 @@ class AvroReader:
                 plan = _plan(schema, f"{schema_id} at {self.registry}")
         if plan is None or plan.plain is None:
             return None
-        found = avro_columns.columns(texts, skipped, plan.plain, set(kinds))
+        found = columns(texts, skipped, plan.plain, set(kinds))
         if found is None:
             return None
         return {
@@ -139,8 +544,8 @@ def _plan(schema: Schema, source: str) -> _Plan:
         fields = AvroTypes(found.named).fields(record)
     except UndecodableError as cause:
         raise error("SCHEMA_UNUSABLE", source=source, reason=cause) from cause
-    changed = avro_types.members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
-    plain = avro_columns.plain_fields(record, fields)
+    changed = members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
+    plain = plain_fields(record, fields)
     return _Plan(avro.reader(avro.parsed(schema, source, raw=True)), fields, changed, plain)
 
 
@@ -175,6 +580,9 @@ def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
     present = [name for name in names if name in plan.fields]
     kind = pa.struct([(name, plan.fields[name].arrow) for name in present])
     return dict(zip(present, pa.array(rows, kind).flatten(), strict=True))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_reference, json_values, json_writer
-from spark_streams.columns.json_reference import Converted
+from spark_streams.columns import json_values, json_writer
+from spark_streams.columns.json_values import Converted
 from spark_streams.errors import error
 from spark_streams.formats.base import spark_fields
 from streamclient.formats.schemas import HEADER, Schema, header
@@ -48,7 +48,7 @@ class JsonReader:
         return spark_fields({field.name: field.type for field in kind})
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_reference.members`."""
+        """Return the columns with these names and types; see `json_values.members`."""
         return json_values.members(without_header(texts), kinds)
 
     def text(self, value: bytes) -> str:
@@ -56,8 +56,8 @@ class JsonReader:
         return _without_header(value).decode("utf-8", "replace")
 
     def member_texts(self, value: bytes) -> dict[str, str]:
-        """Return each member of a value as JSON text; see `json_reference.member_texts`."""
-        return json_reference.member_texts(_without_header(value))
+        """Return each member of a value as JSON text; see `json_values.member_texts`."""
+        return json_values.member_texts(_without_header(value))
 
 
 def _without_header(value: bytes) -> bytes:

@@ -20,16 +20,24 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns.json_reference import Converted
-from spark_streams.columns.types.strings import dump
+from spark_streams.columns.json_values import Converted
+from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
-from spark_streams.formats.adaptation import as_type, can_adapt
-from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
+from spark_streams.formats.base import Rows, as_type, can_adapt, columns_of, spark_fields, stored, value_refused
 from streamclient.formats import protobuf
-from streamclient.formats.bounds import LEVELS, MEMBERS, Budget
 from streamclient.formats.protobuf import Messages
 from streamclient.formats.registry import Registry
-from streamclient.formats.schemas import Schema, UndecodableError, header, package, split, split_indexes
+from streamclient.formats.schemas import (
+    LEVELS,
+    MEMBERS,
+    Budget,
+    Schema,
+    UndecodableError,
+    header,
+    package,
+    split,
+    split_indexes,
+)
 
 _MICROS, _NANOS = 1_000_000, 1_000  # microseconds per second, nanoseconds per microsecond
 _GROUP, _MESSAGE, _ENUM = 10, 11, 14  # type numbers of field descriptors
@@ -80,7 +88,7 @@ class ProtobufReader:
         return _plan(_messages(self.schema, self.source), kind)
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_reference.members`."""
+        """Return the columns with these names and types; see `json_values.members`."""
         rows = Rows()
         default = self._default_plan() if self.registry is None else None
         known: dict[tuple[int, tuple[int, ...]], _Plan] = {}

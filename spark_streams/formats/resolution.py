@@ -10,11 +10,11 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from spark_streams.columns.names import attributes
+from spark_streams.columns.conversion import attributes
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.formats import avro_types, json_schema
+from spark_streams.formats import avro, json_schema
 from spark_streams.formats.avro import AvroReader, AvroWriter
 from spark_streams.formats.json_schema import JsonReader, JsonWriter
 from spark_streams.formats.protobuf import ProtobufReader, ProtobufWriter
@@ -81,7 +81,7 @@ def writer(options: WriteOptions, fields: Any) -> Writer:
         schema, schema_id = _registered(options, registry, subject, schema, fields)
         source = f"of the subject '{subject}' at {registry}"
     elif schema is None:
-        schema, source = avro_types.schema_of(fields), "of the rows"
+        schema, source = avro.schema_of(fields), "of the rows"
     if options.value_format == "json":
         assert schema_id is not None
         return JsonWriter(schema_id)
@@ -105,7 +105,7 @@ def _registered(
         _check_kind(options, latest.schema, f"of the subject '{subject}' at {registry}")
         return latest.schema, latest.schema_id
     if schema is None:
-        of = avro_types if options.value_format == "avro" else json_schema
+        of = avro if options.value_format == "avro" else json_schema
         schema = of.schema_of(fields)
     if options.registers:
         return schema, registry.register(subject, schema)

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from spark_streams.columns.names import ID, MS, STREAM, TIMESTAMP
+from spark_streams.columns.conversion import ID, MS, STREAM, TIMESTAMP
 from spark_streams.read.batch import BatchReader
 from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamclient.errors import error
-from streamclient.formats.bounds import DIGITS, LEVELS, Budget, is_deep, most_items
-from streamclient.formats.schemas import Schema, UndecodableError, package
+from streamclient.formats.schemas import DIGITS, LEVELS, Budget, Schema, UndecodableError, is_deep, most_items, package
 
 #: Exceptions of `fastavro` for bytes that are not a value of the schema, and for values that do not fit it.
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)

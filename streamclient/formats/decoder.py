@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from streamclient.errors import PystreamsError, error, fail
 from streamclient.formats import avro, protobuf
-from streamclient.formats.bounds import Budget, most_items
-from streamclient.formats.schemas import Format, Schema, UndecodableError, package, split, split_indexes
+from streamclient.formats.schemas import (
+    Budget,
+    Format,
+    Schema,
+    UndecodableError,
+    most_items,
+    package,
+    split,
+    split_indexes,
+)
 
 if TYPE_CHECKING:  # HTTP takes time to import, and few commands need it
     from streamclient.formats.registry import Registry

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamclient.errors import error, fail
-from streamclient.formats.bounds import ITEMS, Budget, most_items
-from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
+from streamclient.formats.schemas import ITEMS, Budget, Reference, Schema, UndecodableError, most_items, package
 
 _WRONG = (TypeError, ValueError, RecursionError)
 _MAIN = "schema.proto"  # name for a file that has none

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_streams.columns import values
+from spark_streams.columns import conversion
 
 pytestmark = pytest.mark.spark
 
@@ -37,11 +37,11 @@ def test_texts_mean_what_they_mean_in_csv(spark: SparkSession, tmp_path: Path) -
     for name, kind in TYPES.items():
         frame = spark.read.schema(f"value {name}").option("timeZone", "UTC").csv(str(path))
         rows = frame.selectExpr("unix_micros(value)" if name == "timestamp" else "value").collect()
-        found = values.from_text(column, kind)
+        found = conversion.from_text(column, kind)
         converted = (found.cast(pa.int64()) if name == "timestamp" else found).to_pylist()
         for text, value, (expected,) in zip(texts, converted, rows, strict=True):
             if name in BEYOND.get(text, ()):
                 assert (expected, value is None) == (None, False), (text, name)
             else:
                 assert repr(value) == repr(expected), (text, name)
-    assert values.from_text(pa.array([b"20130704"]), pa.date32()).to_pylist() == [datetime.date(2013, 7, 4)]
+    assert conversion.from_text(pa.array([b"20130704"]), pa.date32()).to_pylist() == [datetime.date(2013, 7, 4)]

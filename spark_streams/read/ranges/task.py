@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from spark_streams.columns.field_check import FieldCheck
-from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.read_schema import FieldCheck, ReadSchema
 from spark_streams.embedded import drivers
 from spark_streams.errors import PystreamsError, ServerError, StreamError, first_of
 from spark_streams.read.query.loss import Baseline, Known

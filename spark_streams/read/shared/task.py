@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns.field_check import FieldCheck
-from spark_streams.columns.read_schema import Origin, ReadSchema
+from spark_streams.columns.read_schema import FieldCheck, Origin, ReadSchema
 from spark_streams.embedded import drivers
 from spark_streams.errors import PystreamsError, ServerError, StreamError, fail
 from spark_streams.read.query import loss

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns.names import ID, STREAM
-from spark_streams.columns.types.table import nullable
+from spark_streams.columns.conversion import ID, STREAM, nullable
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail

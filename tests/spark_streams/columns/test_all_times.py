@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import json_values, json_writer, values
-from spark_streams.columns.types import calendar, table
-from spark_streams.columns.types.strings import dump
+from spark_streams.columns import conversion, json_values, json_writer, times
+from spark_streams.columns.scalars import dump
 from spark_streams.config import time_zones
 from tests.spark_streams.columns.test_values import numbers, same
 
@@ -23,13 +22,13 @@ _YEARS = [-290_307, -1, 0, 1, 2, 1582, 1900, 1969, 1970, 2037, 2038, 9998, 9999,
 MICROS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.builds(
-        lambda year, offset: calendar.days_of(year, 1, 1) * calendar.DAY + offset,
+        lambda year, offset: times.days_of(year, 1, 1) * times.DAY + offset,
         st.sampled_from(_YEARS),
-        st.integers(-2 * calendar.DAY, 2 * calendar.DAY),
+        st.integers(-2 * times.DAY, 2 * times.DAY),
     ),
     st.sampled_from([-(2**63), 2**63 - 1]),
 )
-DAYS = st.one_of(st.integers(-(2**31), 2**31 - 1), MICROS.map(lambda micros: micros // calendar.DAY))
+DAYS = st.one_of(st.integers(-(2**31), 2**31 - 1), MICROS.map(lambda micros: micros // times.DAY))
 KINDS: list[tuple[Any, st.SearchStrategy[int]]] = [
     (pa.date32(), DAYS),
     (pa.timestamp("us"), MICROS),
@@ -50,7 +49,7 @@ def deep(kind: Any) -> Any:
 def test_fields_of_any_year_read_back(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
     """Nulls, and dates, times and intervals of any year, are unchanged after a round trip through text."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=4)), kind)
-    assert numbers(values.from_text(values.to_text(column), kind)) == numbers(column)
+    assert numbers(conversion.from_text(conversion.to_text(column), kind)) == numbers(column)
 
 
 @each_kind
@@ -75,7 +74,7 @@ def nested(found: list[int]) -> dict[str, Any]:
 @given(DAYS)
 def test_dates_round_trip(days: int) -> None:
     """Converting a day's number to a date and back gives the same number, in any year."""
-    assert calendar.days_of(*calendar.date_of(days)) == days
+    assert times.days_of(*times.date_of(days)) == days
 
 
 #: Texts, and what Spark 4's CSV source reads from each in the time zone Europe/Berlin: a date, a timestamp (shown in
@@ -195,14 +194,14 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
 ) -> None:
     """Each text is read as the same date, timestamp and local timestamp as by Spark, or as null if Spark reads null."""
     column, zone = pa.array([text.encode()]), time_zones.info("Europe/Berlin")
-    (days,) = numbers(values.from_text(column, pa.date32()))
-    (micros,) = numbers(values.from_text(column, pa.timestamp("us", "Europe/Berlin")))
-    (without,) = numbers(values.from_text(column, pa.timestamp("us")))
-    shown = None if micros is None else calendar.local_text(micros + calendar.offset_at(micros, zone)).replace("T", " ")
+    (days,) = numbers(conversion.from_text(column, pa.date32()))
+    (micros,) = numbers(conversion.from_text(column, pa.timestamp("us", "Europe/Berlin")))
+    (without,) = numbers(conversion.from_text(column, pa.timestamp("us")))
+    shown = None if micros is None else times.local_text(micros + times.offset_at(micros, zone)).replace("T", " ")
     found = (
-        None if days is None else calendar.date_text(days),
+        None if days is None else times.date_text(days),
         shown,
-        None if without is None else calendar.local_text(without).replace("T", " "),
+        None if without is None else times.local_text(without).replace("T", " "),
     )
     assert found == (date, moment, local)
 
@@ -210,7 +209,7 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
 @pytest.mark.parametrize(("text", "number"), SPARK_READS_AS_DOUBLE)
 def test_texts_are_the_doubles_that_spark_reads(text: str, number: float | None) -> None:
     """Each text is read as the same double as by Spark, also with blanks, Java suffixes, or in hexadecimal."""
-    (found,) = values.from_text(pa.array([text.encode()]), pa.float64()).to_pylist()
+    (found,) = conversion.from_text(pa.array([text.encode()]), pa.float64()).to_pylist()
     assert same([found], [number])
 
 
@@ -249,7 +248,7 @@ SCALARS = [
 @given(texts=st.lists(st.one_of(st.none(), HOSTILE), max_size=4), epochs=st.sampled_from([None, 0, 10**6]))
 def test_no_text_of_a_field_raises(kind: Any, texts: list[bytes | None], epochs: int | None) -> None:
     """Any bytes in a field are read as a value or as null, without an error."""
-    assert len(values.from_text(pa.array(texts, pa.binary()), kind, epochs)) == len(texts)
+    assert len(conversion.from_text(pa.array(texts, pa.binary()), kind, epochs)) == len(texts)
 
 
 @pytest.mark.parametrize("kind", [each for kind in SCALARS[:-1] for each in (kind, deep(kind))], ids=str)
@@ -260,7 +259,7 @@ def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
     whole = pa.array([b'{"x":' + text + b"}" if wraps else text for text in texts], pa.binary())
     column, wrong = json_values.members(whole, {"x": kind})["x"]
     assert len(column) == len(texts) == (len(texts) if wrong is None else len(wrong))
-    if table.is_nested(kind):
+    if conversion.is_nested(kind):
         assert len(json_values.from_text(pa.array(texts, pa.binary()), kind)[0]) == len(texts)
 
 
@@ -278,7 +277,7 @@ def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrateg
     usual = st.integers(-(10**5), 10**5).map(lambda number: number * (1 if kind == pa.date32() else 10**9))
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), usual, of), max_size=6)), kind)
     alone = [column.slice(at, 1) for at in range(len(column))]
-    for write in (values.to_text, json_writer.column):
+    for write in (conversion.to_text, json_writer.column):
         assert write(column).to_pylist() == [write(single)[0].as_py() for single in alone]
 
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
-from spark_streams.columns.field_check import FieldCheck
-from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.read_schema import FieldCheck, ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
 from streamclient.codec.decode import decode_page

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import json_reference, json_values
-from spark_streams.columns.json_reference import Converted
+from spark_streams.columns import json_values
+from spark_streams.columns.conversion import is_nested
+from spark_streams.columns.json_values import Converted
 from spark_streams.columns.json_writer import stored_type
-from spark_streams.columns.types.table import is_nested
 from tests.spark_streams.columns.test_values import SENSIBLE
 
 unhurried = settings(deadline=None, max_examples=150)
@@ -175,7 +175,7 @@ def test_members_are_the_same(data: st.DataObject, kind: Any, other: Any, skip: 
     texts = data.draw(st.lists(wanted.flatmap(odd), max_size=5))
     column = pa.array(texts, pa.binary()).slice(skip)
     kinds = {"a": kind, "é": other}
-    fast, slow = json_values.members(column, kinds), json_reference.members(column, kinds)
+    fast, slow = json_values.members(column, kinds), json_values.members_slowly(column, kinds)
     assert fast.keys() == slow.keys()
     for name in kinds:
         same(fast[name], slow[name])
@@ -187,7 +187,7 @@ def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -
     """Both parsers read the same lists, structs and maps from separate fields."""
     texts = data.draw(st.lists(st.one_of(value_of(kind), VALUES).flatmap(odd), max_size=5))
     column = pa.array(texts, pa.binary()).slice(skip)
-    same(json_values.from_text(column, kind), json_reference.from_text(column, kind))
+    same(json_values.from_text(column, kind), json_values.from_text_slowly(column, kind))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.Mo
     }.get(kind, '{"x":[1,null],"z":{}}')
     texts = [f'{{"a":{value},"more":{{"b":[1]}}}}'.encode()] * 1600 + [b"", None]
     asked: list[int] = []
-    slowly = json_reference.members
+    slowly = json_values.members_slowly
 
     def counting(column: Any, *rest: Any) -> Any:
         asked.append(len(column))
@@ -221,7 +221,7 @@ def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.Mo
 
     column = pa.array(texts, pa.binary())
     expected = slowly(column, {"a": kind})
-    monkeypatch.setattr(json_reference, "members", counting)
+    monkeypatch.setattr(json_values, "members_slowly", counting)
     same(json_values.members(column, {"a": kind})["a"], expected["a"])
     assert asked == []
     texts[800] = b'{"a":'

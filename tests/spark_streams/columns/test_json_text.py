@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_reference, json_values, json_writer, values
+from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.errors import SchemaError
 from tests.spark_streams.columns.test_values import MOMENTS, UTC
@@ -62,8 +62,8 @@ def test_nested_values_round_trip(kind: Any, of: st.SearchStrategy[Any], data: s
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), strategy), max_size=4)), shape)
     text = to_text(column)
     assert text.type == pa.binary()
-    for read in (json_reference, json_values):
-        found, wrong = read.from_text(text, shape)
+    for read in (json_values.from_text, json_values.from_text_slowly):
+        found, wrong = read(text, shape)
         assert wrong is None
         assert found.to_pylist() == column.to_pylist()
 
@@ -76,8 +76,8 @@ def test_rows_round_trip(kind: Any, of: st.SearchStrategy[Any], data: st.DataObj
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), min_size=1, max_size=4)), kind)
     names = ["plain", 'na"me\\ é']
     text = json_writer.rows(names, [column, column], len(column))
-    for read in (json_reference, json_values):
-        for found, wrong in read.members(text, dict.fromkeys(names, kind)).values():
+    for read in (json_values.members, json_values.members_slowly):
+        for found, wrong in read(text, dict.fromkeys(names, kind)).values():
             assert wrong is None
             assert found.to_pylist() == column.to_pylist()
     assert all(isinstance(json.loads(each), dict) for each in text.to_pylist())
@@ -101,7 +101,7 @@ def test_keys_of_maps_round_trip(kind: Any, key: Any) -> None:
     """Keys of maps, which are strings in JSON, are read back with their type."""
     shape = pa.map_(kind, pa.int32())
     column = pa.array([[(key, 7)], None, []], shape)
-    found, wrong = json_reference.from_text(to_text(column), shape)
+    found, wrong = json_values.from_text_slowly(to_text(column), shape)
     assert wrong is None
     assert found.to_pylist() == column.to_pylist()
 
@@ -110,7 +110,7 @@ def test_numbers_that_json_does_not_have() -> None:
     """NaN and infinities are written as strings, as Spark's to_json does."""
     column = pa.array([[math.nan, math.inf, -math.inf]], pa.list_(pa.float64()))
     assert to_text(column).to_pylist() == [b'["NaN","Infinity","-Infinity"]']
-    found, _ = json_reference.from_text(to_text(column), column.type)
+    found, _ = json_values.from_text_slowly(to_text(column), column.type)
     assert math.isnan(found.to_pylist()[0][0])
 
 
@@ -144,9 +144,9 @@ def test_types_without_a_text_are_refused(kind: spark.DataType) -> None:
 
 
 def test_plain_columns_have_their_plain_text() -> None:
-    """A column that is not nested has the same text as from `values.to_text`."""
+    """A column that is not nested has the same text as from `conversion.to_text`."""
     column = pa.array([1.5, None])
-    assert to_text(column).to_pylist() == values.to_text(column).to_pylist()
+    assert to_text(column).to_pylist() == conversion.to_text(column).to_pylist()
 
 
 def test_a_null_struct_of_fields_that_may_not_be_null() -> None:

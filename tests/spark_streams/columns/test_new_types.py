@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
 
-from spark_streams.columns import json_values, json_writer, variants
+from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
@@ -36,7 +36,7 @@ VALUES = st.recursive(
     ),
     max_leaves=5,
 )
-VARIANTS = VALUES.map(lambda value: variants.from_json(json.dumps(value)))
+VARIANTS = VALUES.map(lambda value: conversion.variant_of(json.dumps(value)))
 SCHEMA = (
     t.StructType()
     .add("at", t.TimeType())
@@ -74,7 +74,7 @@ def there_and_back(rows: list[dict[str, Any]], **extra: str) -> Any:
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows with variants as Python values, because their bytes depend on the order of members."""
-    return [{**row, "v": ("variant", variants.to_python(row["v"])) if row["v"] else None} for row in rows]
+    return [{**row, "v": ("variant", conversion.variant_to_python(row["v"])) if row["v"] else None} for row in rows]
 
 
 @settings(deadline=None, max_examples=15)
@@ -94,7 +94,7 @@ def test_rows_round_trip_through_json(rows: list[dict[str, Any]]) -> None:
 def test_a_double_in_a_variant_stays_a_double() -> None:
     """A variant's number with an exponent stays a double, and one without stays a decimal."""
     row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
-    rows = [{**row, "v": variants.from_json(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
+    rows = [{**row, "v": conversion.variant_of(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
     assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
 
 
@@ -102,7 +102,7 @@ def test_decimals_of_a_variant_keep_their_digits() -> None:
     """Decimals in variants keep all 38 digits, and small ones do not become doubles."""
     row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
     texts = ("12345678901234567890123456789012345678", "-1234567890123456789012345678901234.5678", '{"a":0.0000001}')
-    rows = [{**row, "v": variants.from_json(text)} for text in texts]
+    rows = [{**row, "v": conversion.variant_of(text)} for text in texts]
     assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
     column = pa.array([each["v"] for each in rows], ReadSchema.of(SCHEMA).arrow.field("v").type)
     assert json_writer.column(column).to_pylist() == [*texts]
@@ -111,7 +111,7 @@ def test_decimals_of_a_variant_keep_their_digits() -> None:
 def test_nan_in_a_variant_is_a_json_string() -> None:
     """NaN and infinities in a variant are written as JSON strings."""
     variant = ReadSchema.of(SCHEMA).arrow.field("v").type
-    column = pa.array([variants.from_json("[NaN, -Infinity, 1.5]")], variant)
+    column = pa.array([conversion.variant_of("[NaN, -Infinity, 1.5]")], variant)
     assert json_writer.column(column).to_pylist() == ['["NaN","-Infinity",1.5]']
 
 
@@ -121,7 +121,7 @@ def test_the_texts_are_iso_8601_and_json() -> None:
     row = {
         "at": datetime.time(12, 30, 0, 500_000),
         "took": datetime.timedelta(1, 7384),
-        "v": variants.from_json('{"a": [1.50, null]}'),
+        "v": conversion.variant_of('{"a": [1.50, null]}'),
         "many": [],
         "nothing": None,
         "n": 1,
@@ -158,5 +158,5 @@ def test_null_in_json_is_a_variant_and_a_missing_member_is_none() -> None:
     """JSON's null is read as a variant that is not null itself, and a missing member as null."""
     kind = to_arrow_type(t.VariantType())
     (null, missing), wrong = json_values.members(pa.array([b'{"v":null}', b"{}"]), {"v": kind})["v"]
-    assert (variants.to_python(null.as_py()), missing.as_py(), wrong) == (None, None, None)
+    assert (conversion.variant_to_python(null.as_py()), missing.as_py(), wrong) == (None, None, None)
     assert null.is_valid

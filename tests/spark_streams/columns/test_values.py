@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import values, zones
+from spark_streams.columns import conversion
 from spark_streams.columns.json_writer import stored_type
-from spark_streams.columns.types.moments import epochs_of
+from spark_streams.columns.times import epochs_of
 
 unhurried = settings(deadline=None)
 UTC = datetime.UTC
@@ -123,9 +123,9 @@ def test_the_fast_conversion_agrees_with_the_slow_one(
 ) -> None:
     """The fast and the slow conversion give the same values and nulls for any texts, also of slices."""
     array = pa.array(column, pa.binary()).slice(skip)
-    fast = values.from_text(array, target, epochs)
+    fast = conversion.from_text(array, target, epochs)
     assert fast.type == target
-    assert same(numbers(fast), numbers(values.from_text_slowly(array, target, epochs)))
+    assert same(numbers(fast), numbers(conversion.from_text_slowly(array, target, epochs)))
 
 
 THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -157,10 +157,10 @@ THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
 def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
     """Values and nulls of every type are unchanged after a round trip through text."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=5)), kind)
-    text = values.to_text(column)
+    text = conversion.to_text(column)
     assert text.type == pa.binary()
 
-    assert same(values.from_text(text, kind).to_pylist(), column.to_pylist())
+    assert same(conversion.from_text(text, kind).to_pylist(), column.to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
 )
 def test_texts_are_read_as_by_spark(text: str, target: Any, value: Any) -> None:
     """Texts are read as by Spark's CSV source; times without a zone are in the zone of the type."""
-    found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
+    found = conversion.array_in(conversion.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]
 
 
@@ -259,10 +259,10 @@ def test_numbers_are_times_with_a_numeric_format(text: str, form: str, value: An
     """With a numeric timestampFormat, numbers count its units since 1970, and other texts are read as usual."""
     column = pa.array([text.encode()])
     target = pa.timestamp("us")
-    assert values.from_text(column, target, epochs_of(form)).to_pylist() == [value]
+    assert conversion.from_text(column, target, epochs_of(form)).to_pylist() == [value]
 
 
 def test_a_type_without_a_text_is_refused() -> None:
     """Writing a nested value as plain text is an error."""
     with pytest.raises(TypeError, match="no text form"):
-        values.to_text(pa.array([[1]]))
+        conversion.to_text(pa.array([[1]]))

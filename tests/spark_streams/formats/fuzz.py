@@ -31,7 +31,7 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from spark_streams.columns.names import SCALARS
+from spark_streams.columns.conversion import SPARK_SCALARS
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.options import read_options
 from spark_streams.errors import PystreamsError
@@ -272,7 +272,7 @@ def _with_schema(draw: random.Random, payload: str) -> str:
 
 
 _SCALARS: tuple[t.DataType, ...] = (
-    *(kind() for kind in SCALARS if kind is not t.DecimalType),
+    *(kind() for kind in SPARK_SCALARS if kind is not t.DecimalType),
     t.DecimalType(38, 18),
     t.DecimalType(10, 2),
 )

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pystreams.testing import SchemaRegistry, schema_registry
 from spark_streams.errors import PystreamsError
-from spark_streams.formats import avro_types
+from spark_streams.formats import avro
 from spark_streams.formats.avro import AvroReader, AvroWriter
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Schema, header
@@ -105,7 +105,7 @@ def condition(made: Any) -> str:
 def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
     """Every column type that Avro supports is unchanged after a round trip with a schema made from the columns."""
     columns = [pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()]
-    schema = avro_types.schema_of(FIELDS)
+    schema = avro.schema_of(FIELDS)
     writer = AvroWriter(schema, None, "of the test")
     writer.check(FIELDS)
     values = writer.values(list(KINDS), columns, len(rows))
@@ -116,7 +116,7 @@ def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
 
 def test_a_schema_gives_the_types_of_the_columns() -> None:
     """Columns inferred from an Avro schema have the Spark types that hold its values."""
-    reader = AvroReader(avro_types.schema_of(FIELDS), None, "of the test")
+    reader = AvroReader(avro.schema_of(FIELDS), None, "of the test")
     kinds = {field.name: field.dataType.simpleString() for field in reader.fields()}
     assert kinds["inner"] == "struct<x:int,y:string,at:timestamp>"
     assert kinds["map"] == "map<string,array<bigint>>"
@@ -288,6 +288,4 @@ def test_a_row_that_does_not_fit_is_an_error() -> None:
     for numbers, texts in (([1, None], ["A", "A"]), ([1, 2**40], ["A", "A"]), ([1, 2], ["A", "B"])):
         columns = [pa.array(numbers, pa.int64()), pa.array(texts)]
         assert condition(lambda columns=columns: writer.values(["n", "e"], columns, 2)) == "VALUE_NOT_WRITABLE"
-    assert (
-        condition(lambda: avro_types.schema_of([pa.field("m", pa.map_(pa.int32(), pa.int32()))])) == "UNSUPPORTED_TYPE"
-    )
+    assert condition(lambda: avro.schema_of([pa.field("m", pa.map_(pa.int32(), pa.int32()))])) == "UNSUPPORTED_TYPE"

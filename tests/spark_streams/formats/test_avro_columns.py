@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_streams.formats import avro_columns
+from spark_streams.formats import avro
 from spark_streams.formats.avro import AvroReader
 from streamclient.formats.schemas import Schema
 from tests.spark_streams.formats.test_avro import record, written
@@ -107,4 +107,4 @@ def test_other_types_are_left_to_the_slow_decoder() -> None:
         record(("a", "int"), name="Inner"),
         ["null", "int", "string"],
     ):
-        assert avro_columns.plain_fields(record(("x", kind)), {}) is None
+        assert avro.plain_fields(record(("x", kind)), {}) is None

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import values
+from spark_streams.columns import conversion
 from streamclient.codec import decode, reference
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
@@ -68,7 +68,7 @@ def test_an_accepted_page_has_the_columns_of_the_parser(made: tuple[bytes, int, 
         for name in names:
             for numbers, kind in ((page.integers(name), pa.int64()), (page.floats(name), pa.float64())):
                 if numbers is not None:
-                    expected = values.from_text(slow.column(name), kind).to_pylist()
+                    expected = conversion.from_text(slow.column(name), kind).to_pylist()
                     assert list(map(repr, numbers.to_pylist())) == list(map(repr, expected))
     assert seen(decode_page(buffer, start, stop, count), names) == seen(slow, names)
 
@@ -119,9 +119,9 @@ def test_numbers_are_those_of_their_texts(texts: list[str]) -> None:
     column = pa.array(raw, pa.binary())
     whole, real = digits.integers(words, lengths), digits.floats(words, lengths)
     if whole is not None:
-        assert whole.tolist() == values.from_text(column, pa.int64()).to_pylist()
+        assert whole.tolist() == conversion.from_text(column, pa.int64()).to_pylist()
     if real is not None:
-        expected = values.from_text(column, pa.float64()).to_pylist()
+        expected = conversion.from_text(column, pa.float64()).to_pylist()
         assert [(x, math.copysign(1, x)) for x in real.tolist()] == [(x, math.copysign(1, x)) for x in expected]
     if all(text.isdigit() for text in texts):
         assert whole is not None

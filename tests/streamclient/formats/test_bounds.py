@@ -14,9 +14,8 @@ from spark_streams.formats.avro import AvroReader
 from spark_streams.formats.protobuf import ProtobufReader
 from streamclient.errors import PystreamsError
 from streamclient.formats import protobuf
-from streamclient.formats.bounds import ITEMS, LEVELS
 from streamclient.formats.decoder import Decoder
-from streamclient.formats.schemas import Schema, UndecodableError
+from streamclient.formats.schemas import ITEMS, LEVELS, Schema, UndecodableError
 
 MILLION = 1_000_000
 EMPTY = {"type": "record", "name": "E", "fields": []}

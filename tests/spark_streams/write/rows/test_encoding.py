@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from spark_streams.columns.conversion import variant_of
 from spark_streams.columns.read_schema import arrow_schema
-from spark_streams.columns.variants import from_json
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
@@ -61,7 +61,7 @@ def test_nulls_and_large_types(form: str, *, is_large: bool) -> None:
     schema.add("b", spark.ArrayType(spark.BinaryType()))
     schema.add("fields", spark.MapType(spark.StringType(), spark.StringType()))
     kinds = arrow_schema(schema)
-    variant = [from_json('{"a":1}'), None, None]
+    variant = [variant_of('{"a":1}'), None, None]
     # Spark's variants have nulls in their fields if they are null, although these fields are not nullable.
     parts = [pa.array([None if each is None else each[name] for each in variant]) for name in ("value", "metadata")]
     nulls = pa.array([False, True, True])

@@ -1,7 +1,14 @@
-"""Dates and timestamps, with or without a zone. They are integers, since Python cannot represent all of Spark's values.
+"""Dates, timestamps with or without a zone, times of day and day-time intervals.
+
+Dates and timestamps are integers: days and microseconds since 1970 in the proleptic Gregorian calendar. Python's
+datetime supports the years 1 to 9999, and Arrow's text form years up to 32767. Spark allows all days in 32 bits and all
+microseconds in 64 bits. Common placeholder dates (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's range
+when they are converted to UTC.
 
 Texts are read as in Spark's CSV source, which allows surrounding blanks. Compact dates (20130704) and, depending on the
-option `timestampFormat`, epochs are also read. A time without a zone is in the zone of its type.
+option `timestampFormat`, epochs are also read. A time without a zone is in the zone of its type. All digits of a
+fraction are written. Times of day and intervals are ISO 8601 text: `12:30:00.5`, `P1DT2H30M0.5S`. As in Java's
+`Duration`, an interval may be negative as a whole (`-PT1H`) or in its parts (`PT-1H`).
 """
 
 from __future__ import annotations
@@ -13,15 +20,211 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_streams.columns.types import calendar
-from spark_streams.columns.types.numbers import AROUND, number
-from spark_streams.columns.types.scalar import Read, ScalarType, Write, made_of, mixed, of, parsed, within
+from spark_streams.columns.scalars import (
+    AROUND,
+    Read,
+    ScalarType,
+    Write,
+    made_of,
+    mixed,
+    number,
+    of,
+    parsed,
+    shown,
+    within,
+)
 from spark_streams.config import time_zones
 from streamwire.lazy import compute as pc
 
+# -- the calendar -----------------------------------------------------------------------------------------------------
+
+SECOND = 1_000_000  # in microseconds
+DAY = 86_400 * SECOND
+#: Exclusive upper limit of microseconds; its negative is the inclusive lower limit.
+MOST_MICROS = 2**63
+#: Exclusive upper limit of days; its negative is the inclusive lower limit.
+MOST_DAYS = 2**31
+
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period after which the calendar repeats, including weekdays
+_EPOCH_DAYS = 719_468  # days from 0000-03-01 to 1970-01-01
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Return the number of days from 1970-01-01 to a date.
+
+    Raises ValueError if the date is invalid or does not fit 32 bits.
+    """
+    if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year)):
+        raise ValueError("no such day")
+    # Years are counted from March, so that the leap day is the last day of a year.
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
+    cycle, year = divmod(year, _CYCLE_YEARS)
+    number = cycle * _CYCLE_DAYS + year * 365 + year // 4 - year // 100 + (153 * month + 2) // 5 + day - 1 - _EPOCH_DAYS
+    if not -MOST_DAYS <= number < MOST_DAYS:
+        raise ValueError("a day that does not fit 32 bits")
+    return number
+
+
+def date_of(days: int) -> tuple[int, int, int]:
+    """Return the year, month and day for a number of days since 1970-01-01."""
+    cycle, day = divmod(days + _EPOCH_DAYS, _CYCLE_DAYS)
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    year += cycle * _CYCLE_YEARS
+    return (year, month + 3, day + 1) if month < 10 else (year + 1, month - 9, day + 1)
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def checked(micros: int) -> int:
+    """Return the microseconds unchanged. Raises ValueError if they do not fit 64 bits."""
+    if not -MOST_MICROS <= micros < MOST_MICROS:
+        raise ValueError("a time that does not fit 64 bits")
+    return micros
+
+
+def to_utc(local: int, zone: datetime.tzinfo) -> int:
+    """Convert a zone's local time to UTC. If the local time occurs twice, return the earlier moment."""
+    offset = _in_python(local).replace(tzinfo=zone).utcoffset()
+    assert offset is not None
+    return local - offset // datetime.timedelta(microseconds=1)
+
+
+def offset_at(moment: int, zone: datetime.tzinfo) -> int:
+    """Return the offset of a zone from UTC at a moment, in microseconds."""
+    offset = _in_python(moment).replace(tzinfo=datetime.UTC).astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset // datetime.timedelta(microseconds=1)
+
+
+def _in_python(micros: int) -> datetime.datetime:
+    """Return the moment, shifted by whole calendar cycles into the years of Python's datetime.
+
+    The rules of a zone are the same in these years.
+    """
+    days, rest = divmod(micros, DAY)
+    year, month, day = date_of(days)
+    if year < 2:
+        year += (2 - year + _CYCLE_YEARS) // _CYCLE_YEARS * _CYCLE_YEARS
+    elif year > 9998:
+        year -= (year - 9998 + _CYCLE_YEARS - 1) // _CYCLE_YEARS * _CYCLE_YEARS
+    return datetime.datetime(year, month, day) + datetime.timedelta(microseconds=rest)  # noqa: DTZ001 - set by the caller
+
+
+def date_text(days: int) -> str:
+    """Return a date in Spark's form: a year of at least four digits, with a sign if it is before 0 or after 9999."""
+    year, month, day = date_of(days)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+
+
+def local_text(micros: int) -> str:
+    """Return the text of a time in ISO 8601, without a zone, and without a fraction if it is zero."""
+    days, rest = divmod(micros, DAY)
+    seconds, fraction = divmod(rest, SECOND)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{date_text(days)}T{clock}" + (f".{fraction:06d}" if fraction else "")
+
+
+def offset_text(offset: int) -> str:
+    """Return an offset as `+hh:mm`, with seconds if they are not zero."""
+    seconds = abs(offset) // SECOND
+    text = f"{'-' if offset < 0 else '+'}{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    return f"{text}:{seconds % 60:02d}" if seconds % 60 else text
+
+
+# -- times of day and intervals ---------------------------------------------------------------------------------------
+
+_TIME = re.compile(r"T?([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?")
+_PART = r"([+-]?[0-9]{1,15})"
+_INTERVAL = re.compile(
+    rf"([+-]?)P(?=[0-9T+-])(?:{_PART}W)?(?:{_PART}D)?"
+    rf"(?:T(?=[0-9+-])(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}(?:[.,]([0-9]{{1,9}}))?S)?)?",
+    re.IGNORECASE,
+)
+_MICRO = datetime.timedelta(microseconds=1)
+#: A week, a day, an hour, a minute and a second in microseconds.
+_INTERVAL_UNITS = (604_800_000_000, 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000)
+_LARGEST = 2**63  # exclusive upper limit of an interval, in microseconds
+
+
+def read_time(text: str) -> datetime.time | None:
+    """Return the time of day; None if the text is not a time of day. Digits below a microsecond are dropped."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    hour, minute, second, fraction = found.groups()
+    return datetime.time(int(hour), int(minute), int(second or 0), _fraction(fraction))
+
+
+def read_interval(text: str) -> int | None:
+    """Return the interval in microseconds; None if the text is not an interval.
+
+    Digits below a microsecond are dropped.
+    """
+    found = _INTERVAL.fullmatch(text)
+    if found is None:
+        return None
+    sign, *parts, fraction = found.groups()
+    total = sum(int(part) * unit for part, unit in zip(parts, _INTERVAL_UNITS, strict=True) if part is not None)
+    seconds = parts[-1]
+    total += _fraction(fraction) * (-1 if seconds is not None and seconds.startswith("-") else 1)
+    total = -total if sign == "-" else total
+    return total if -_LARGEST <= total < _LARGEST else None
+
+
+def _fraction(fraction: str | None) -> int:
+    return int((fraction or "0").ljust(6, "0")[:6])
+
+
+def show_time(value: datetime.time) -> str:
+    """Return the text of a time of day, without trailing zeros in its fraction."""
+    text = value.isoformat()
+    return text.rstrip("0") if "." in text else text
+
+
+def show_interval(value: datetime.timedelta) -> str:
+    """Return the text of an interval, without units that are zero."""
+    micros = value // _MICRO
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    days, micros = divmod(micros, _INTERVAL_UNITS[1])
+    hours, micros = divmod(micros, _INTERVAL_UNITS[2])
+    minutes, micros = divmod(micros, _INTERVAL_UNITS[3])
+    seconds, micros = divmod(micros, _INTERVAL_UNITS[4])
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    day = f"{days}D" if days else ""
+    clock = f"{hours}H" if hours else ""
+    clock += f"{minutes}M" if minutes else ""
+    clock += f"{seconds}{fraction}S" if seconds or fraction or not (day or clock) else ""
+    return f"{sign}P{day}{'T' if clock else ''}{clock}"
+
+
+TIME = ScalarType(
+    ids=(pa.time64("us").id,),
+    spark=("TimeType",),
+    read=lambda _kind, _epochs: read_time,
+    show=lambda column: shown(show_time, column),
+    from_json=lambda _: lambda value: parsed(read_time, of(str, value)),
+    to_json=lambda _: lambda value: f'"{show_time(value)}"',
+)
+INTERVAL = ScalarType(
+    ids=(pa.duration("us").id,),
+    spark=("DayTimeIntervalType",),
+    read=lambda _kind, _epochs: read_interval,
+    show=lambda column: shown(show_interval, column),
+    from_json=lambda _: lambda value: parsed(read_interval, of(str, value)),
+    to_json=lambda _: lambda value: f'"{show_interval(value)}"',
+)
+
+
 #: Days whose year has four digits in all zones: the years 1 to 9999 without their first and last day.
-_USUAL_DAYS = calendar.days_of(1, 1, 2), calendar.days_of(9999, 12, 31)
-_USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
+_USUAL_DAYS = days_of(1, 1, 2), days_of(9999, 12, 31)
+_USUAL_MICROS = _USUAL_DAYS[0] * DAY, _USUAL_DAYS[1] * DAY
 
 
 def epochs_of(name: str) -> int | None:
@@ -57,7 +260,7 @@ _COMPACT_FAST = r"^(\d{4})(\d{2})(\d{2})$"
 def _date(text: str) -> int | None:
     text = text.strip(AROUND)
     found = _DAY.fullmatch(text) or _COMPACT_DAY.fullmatch(text)
-    return calendar.days_of(*(int(part or 1) for part in found.groups())) if found else None
+    return days_of(*(int(part or 1) for part in found.groups())) if found else None
 
 
 def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
@@ -73,7 +276,7 @@ def _date_texts(column: Any) -> Any:
         column.cast(pa.int32()),
         _USUAL_DAYS,
         lambda days: pc.cast(days.cast(pa.date32()), pa.string()),
-        calendar.date_text,
+        date_text,
     )
 
 
@@ -84,7 +287,7 @@ DATE = ScalarType(
     read_fast=_dates,
     show=lambda column: pc.cast(_date_texts(column), pa.binary()),
     from_json=lambda _: lambda value: parsed(_date, of(str, value)),
-    to_json=lambda _: lambda days: f'"{calendar.date_text(days)}"',
+    to_json=lambda _: lambda days: f'"{date_text(days)}"',
     to_json_fast=lambda column: pc.binary_join_element_wise('"', _date_texts(column), '"', ""),
     json_kind=lambda _: pa.string(),
     stored_kind=pa.int32(),
@@ -124,8 +327,8 @@ def _moment(text: str, default: datetime.tzinfo, epochs: int | None) -> int | No
         return None
     local, zone = parts
     if zone is None:
-        return calendar.checked(calendar.to_utc(local, default))
-    return calendar.checked(calendar.to_utc(local, time_zones.info(time_zones.parse(zone))))
+        return checked(to_utc(local, default))
+    return checked(to_utc(local, time_zones.info(time_zones.parse(zone))))
 
 
 def _is_epoch(text: str, epochs: int | None) -> bool:
@@ -136,7 +339,7 @@ def _epoch(text: str, epochs: int | None) -> int:
     with decimal.localcontext(prec=100):
         value = decimal.Decimal(text)
         factor = epochs or next(factor for below, factor in _UNITS if abs(value) < below)
-        return calendar.checked(int((value * factor).to_integral_value(decimal.ROUND_FLOOR)))
+        return checked(int((value * factor).to_integral_value(decimal.ROUND_FLOOR)))
 
 
 def _local_moment(text: str, epochs: int | None) -> int | None:
@@ -144,7 +347,7 @@ def _local_moment(text: str, epochs: int | None) -> int | None:
     if _is_epoch(text, epochs):
         return _epoch(text, epochs)
     parts = _parts(text)
-    return calendar.checked(parts[0]) if parts is not None and parts[1] is None else None
+    return checked(parts[0]) if parts is not None and parts[1] is None else None
 
 
 def _parts(text: str) -> tuple[int, str | None] | None:
@@ -156,9 +359,9 @@ def _parts(text: str) -> tuple[int, str | None] | None:
     hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
     if hours > 23 or minutes > 59 or seconds > 59:
         return None
-    micros = int((fraction or "0").ljust(6, "0")[:6])
-    days = calendar.days_of(*(int(part or 1) for part in date))
-    return days * calendar.DAY + (hours * 3600 + minutes * 60 + seconds) * calendar.SECOND + micros, zone
+    micros = _fraction(fraction)
+    days = days_of(*(int(part or 1) for part in date))
+    return days * DAY + (hours * 3600 + minutes * 60 + seconds) * SECOND + micros, zone
 
 
 # -- timestamps, whole arrays -----------------------------------------------------------------------------------------
@@ -215,7 +418,7 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
 #: Earlier times are written in UTC: offsets had seconds until 1972-01-07 (Africa/Monrovia).
-_WHOLE_MINUTES = calendar.days_of(1973, 1, 1) * calendar.DAY
+_WHOLE_MINUTES = days_of(1973, 1, 1) * DAY
 
 
 def _show(column: Any) -> Any:
@@ -249,17 +452,17 @@ def _micros(column: Any) -> Any:
 def _any_text(micros: int, zone: datetime.tzinfo | None) -> str:
     """Return the text of one time of any year, with or without a zone."""
     if zone is None:
-        return calendar.local_text(micros)
-    offset = calendar.offset_at(micros, zone)
+        return local_text(micros)
+    offset = offset_at(micros, zone)
     if not offset or micros < _WHOLE_MINUTES:
-        return f"{calendar.local_text(micros)}Z"
-    return calendar.local_text(micros + offset) + calendar.offset_text(offset)
+        return f"{local_text(micros)}Z"
+    return local_text(micros + offset) + offset_text(offset)
 
 
 def _zoned_text(micros: Any, zone: str) -> Any:
     local, offsets = _local(micros, zone)
     coded = offsets.dictionary_encode()  # a zone has few offsets
-    shown = pa.array(map(calendar.offset_text, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
+    shown = pa.array(map(offset_text, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
     text = pc.binary_join_element_wise(_clock_text(local), shown, "")
     is_utc = pc.or_(pc.less(micros, _WHOLE_MINUTES), pc.equal(offsets, 0))
     return pc.if_else(is_utc, _utc_text(micros), text)
@@ -269,7 +472,7 @@ def _local(micros: Any, zone: str) -> tuple[Any, Any]:
     """Return the local times in a zone, and their offsets from UTC in microseconds."""
     fixed = time_zones.info(zone)
     if isinstance(fixed, datetime.timezone):  # Arrow knows no offsets with seconds
-        offset = pa.scalar(calendar.offset_at(0, fixed), pa.int64())
+        offset = pa.scalar(offset_at(0, fixed), pa.int64())
         return pc.add(micros, offset), pc.if_else(pc.is_valid(micros), offset, None)
     local = pc.cast(pc.local_timestamp(pc.cast(micros, pa.timestamp("us", zone))), pa.int64())
     return local, pc.subtract(local, micros)
@@ -286,7 +489,7 @@ def _clock_text(micros: Any) -> Any:
     """
     text = pc.cast(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()), pa.binary())
     text = pc.binary_replace_slice(text, 10, 11, b"T")
-    is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
+    is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, SECOND), SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())
 
 
