@@ -11,19 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from spark_streams.config.write import WriteOptions
-from spark_streams.write import protocol as forms
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import Protocol, number_write, retention_ms
+from spark_streams.write.reconciliation import is_gone, last_recorded
+from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
     Account,
     BatchRecord,
     Evidence,
     FenceState,
-    Protocol,
     StreamState,
     TaskRows,
+    driver_number,
+    writes_key,
 )
-from spark_streams.write.reconciliation import is_gone, last_recorded
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
@@ -89,7 +90,7 @@ def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[b
     streams, number, is_recorded = [*streams], 1, False
     while not is_recorded:
         found: list[bytes] = connection.commands(protocol.close(streams, number))[-1]
-        number, is_recorded = protocol.driver_number(found)
+        number, is_recorded = driver_number(found, protocol.writer)
     return protocol.account(found)
 
 
@@ -201,12 +202,12 @@ def number_of_write(
 
     Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
     """
-    key, keep_ms = forms.writes_key(query), forms.retention_ms(options, lasting=True)
+    key, keep_ms = writes_key(query), retention_ms(options, lasting=True)
     number = 0
 
     def decide(replies: list[Any]) -> list[Command]:
         nonlocal number
-        number, commands = forms.number_write(query, batch, run, execution, keep_ms, replies[0])
+        number, commands = number_write(query, batch, run, execution, keep_ms, replies[0])
         return commands
 
     change(connection, [key], [("HGETALL", key)], decide)

@@ -15,17 +15,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from spark_streams.errors import fail
-from spark_streams.write.protocol import (
-    BatchRecord,
-    Evidence,
-    FenceState,
-    State,
-    StreamFence,
-    StreamState,
-    TaskRows,
-    WriterId,
-    shown,
-)
+from spark_streams.write.protocol import State, StreamFence, state_of
+from spark_streams.write.records import BatchRecord, Evidence, FenceState, StreamState, TaskRows, WriterId, shown
 from spark_streams.write.rows.digest import RowDigest
 from streamwire.stream_id import StreamId
 
@@ -56,7 +47,7 @@ def misfit(seen: Evidence, task_rows: Sequence[TaskRows], batch: int) -> int | N
     for each in task_rows:
         if each.base.rows and each.partition not in seen.fences:
             return each.partition
-    is_committed = seen.record.state(batch) is State.COMMITTED
+    is_committed = state_of(seen.record, batch) is State.COMMITTED
     return next(iter(sorted(seen.fences)), 0) if is_committed else None
 
 
@@ -84,7 +75,7 @@ def _refuse(
     if task is not None and not task.differs and fence.state.rows < task.base.rows:
         found, known = fence.state.rows, task.base.rows
         fail("FENCE_BEHIND", stream=shown(stream), fence=shown(fence.key), rows=found, known=known)
-    fence.differs(seen.record.state(writer.batch) is State.COMMITTED)
+    fence.differs(state_of(seen.record, writer.batch) is State.COMMITTED)
 
 
 def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: bool = True) -> bool:

@@ -30,7 +30,8 @@ from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.executor import number_of_write
-from spark_streams.write.protocol import Protocol, TaskRows, WriterId
+from spark_streams.write.protocol import Protocol
+from spark_streams.write.records import TaskRows, WriterId
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender

@@ -28,14 +28,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_streams.write.executor import claim, close_ledger, collect_evidence
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import RECORD_MS, Protocol
+from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
-    RECORD_MS,
     Account,
     Evidence,
     FenceState,
-    Protocol,
     WriterId,
     open_batch,
     shown,

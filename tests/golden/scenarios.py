@@ -17,7 +17,7 @@ import redis
 
 from engine.wire.encode import encoded
 from spark_streams.write.commit.mover import Mover
-from spark_streams.write.protocol import ChunkState
+from spark_streams.write.records import ChunkState
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.workload import freeze, small_segments
 from tests.faults.engines import Engine

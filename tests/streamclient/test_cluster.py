@@ -17,7 +17,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.executor import number_of_write
-from spark_streams.write.protocol import WriterId
+from spark_streams.write.records import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from streamclient.config.address import Address

@@ -16,7 +16,7 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.write.protocol import WriterId
+from spark_streams.write.records import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.config.address import Address, Credentials, Tls

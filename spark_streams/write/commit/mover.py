@@ -17,13 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams.errors import fail
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import StreamFence
+from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
     BatchRecord,
     ChunkState,
     FenceState,
-    StreamFence,
     TaskRows,
     shown,
 )

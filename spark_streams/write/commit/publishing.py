@@ -27,14 +27,13 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.commit.mover import Mover
 from spark_streams.write.executor import claim, close_ledger, collect_evidence, commit, prepare, stream_state
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
+from spark_streams.write.reconciliation import is_left, joined
+from spark_streams.write.records import (
     Account,
     BatchRecord,
-    Event,
     Evidence,
     FenceState,
-    Protocol,
-    StreamFence,
     TaskRows,
     WriterId,
     parse_manifest,
@@ -42,7 +41,6 @@ from spark_streams.write.protocol import (
     shown,
     staged_states,
 )
-from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
@@ -142,7 +140,7 @@ class Publisher:
         """
         other = replace(self._writer, attempt=account.prepared)
         seen = self._evidence(account)
-        claims = {stream: each.record for stream, each in seen.items() if each.record.allows(other, Event.PUBLISH)}
+        claims = {stream: each.record for stream, each in seen.items() if allows(each.record, other, Event.PUBLISH)}
         try:
             self._write(
                 replace(self._protocol, writer=other),

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.executor import gone_streams, stream_state
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
+from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
     BatchRecord,
-    Event,
     FenceState,
-    Protocol,
-    StreamFence,
     StreamState,
     TaskRows,
     WriterId,
@@ -126,7 +124,7 @@ class ExactlyOnceSender:
             entry = Entry(BatchRecord.parse(values), stream_state(self._connection, info))
             self._entries[stream] = entry
             self._protocol.check_order(stream, entry.record)
-            if not (writes and entry.record.allows(writer, Event.WRITE)):
+            if not (writes and allows(entry.record, writer, Event.WRITE)):
                 fences[stream] = fence
         self._stage_at(fences)
 

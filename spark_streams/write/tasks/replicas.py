@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.protocol import FENCE_FIELDS, StreamFence
+from spark_streams.write.protocol import StreamFence
+from spark_streams.write.records import FENCE_FIELDS
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
 

@@ -29,17 +29,8 @@ from typing import Any
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.protocol import (
-    FENCE_FIELDS,
-    RECORD_FIELDS,
-    BatchRecord,
-    Event,
-    FenceState,
-    Protocol,
-    StreamFence,
-    StreamState,
-    shown,
-)
+from spark_streams.write.protocol import Event, Protocol, StreamFence
+from spark_streams.write.records import FENCE_FIELDS, RECORD_FIELDS, BatchRecord, FenceState, StreamState, shown
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows, check_ids
 from spark_streams.write.rows.trimming import trim_commands

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_streams.errors import PystreamsError
-from spark_streams.write.protocol import ChunkState, StreamFence, TaskRows, staged_chunk
+from spark_streams.write.protocol import StreamFence
+from spark_streams.write.records import ChunkState, TaskRows, staged_chunk
 from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command
 from streamwire.stream_id import StreamId

@@ -13,7 +13,7 @@ import redis
 
 from pystreams.files import archives
 from pystreams.streams import transfer
-from spark_streams.write.protocol import WriterId
+from spark_streams.write.records import WriterId
 from tests.pystreams.conftest import Cli
 
 

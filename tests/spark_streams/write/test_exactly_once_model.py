@@ -21,7 +21,8 @@ import pytest
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.commit.publishing import Publisher
-from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, StreamFence, TaskRows, WriterId
+from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, StreamFence
+from spark_streams.write.records import TaskRows, WriterId
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
 from spark_streams.write.tasks import staging
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender

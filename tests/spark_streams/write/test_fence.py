@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.errors import WriteError
-from spark_streams.write.protocol import FENCE_FIELDS, FenceState, StreamFence, WriterId
+from spark_streams.write.protocol import StreamFence
+from spark_streams.write.records import FENCE_FIELDS, FenceState, WriterId
 from spark_streams.write.rows.digest import RowDigest
 from streamwire.slots import same_slot_tag, slot_of
 

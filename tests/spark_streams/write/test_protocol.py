@@ -11,22 +11,18 @@ import pytest
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
-from spark_streams.write.protocol import (
+from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, retention_ms, state_of
+from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
-    TRANSITIONS,
     Account,
     BatchRecord,
-    Event,
     Evidence,
     FenceState,
-    Protocol,
-    State,
     StreamState,
     TaskRows,
     Values,
     WriterId,
-    retention_ms,
 )
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
@@ -75,7 +71,7 @@ class Hashes:
     @property
     def state(self) -> State:
         """State of the stream in the attempt's batch."""
-        return self.record.state(self.protocol.writer.batch)
+        return state_of(self.record, self.protocol.writer.batch)
 
     # The events
 

@@ -22,7 +22,8 @@ from spark_streams.write.commit import publishing
 from spark_streams.write.commit.mover import Mover
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.executor import number_of_write
-from spark_streams.write.protocol import Account, ChunkState, Protocol, TaskRows, WriterId, manifest_of, parse_manifest
+from spark_streams.write.protocol import Protocol
+from spark_streams.write.records import Account, ChunkState, TaskRows, WriterId, manifest_of, parse_manifest
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.sink import Sink, plan, run_in
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender

@@ -13,7 +13,7 @@ from pystreams.testing import servers as kit
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
-from spark_streams.write.protocol import WriterId
+from spark_streams.write.records import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.sink import Sink
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
