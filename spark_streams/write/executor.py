@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_streams.config.write import WriteOptions
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.protocol import Protocol, number_write, retention_ms
 from spark_streams.write.reconciliation import is_gone, last_recorded
 from spark_streams.write.records import (
@@ -25,7 +26,6 @@ from spark_streams.write.records import (
     driver_number,
     writes_key,
 )
-from spark_streams.write.rows.digest import RowDigest
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError

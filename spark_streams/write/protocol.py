@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.records import (
     WITHDRAWN,
     Account,
@@ -31,7 +32,6 @@ from spark_streams.write.records import (
     shown,
     writes_key,
 )
-from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
 from streamclient.config.address import Address
 from streamwire.stream_id import ZERO, StreamId
@@ -452,7 +452,7 @@ class StreamFence:
     """One task's progress in writing rows to one stream, and the fence that counts them.
 
     The calls for each chunk are `unwritten`, `next_state` and `advance`. `update` follows each read of the fence. Rows
-    are passed as their hashes (`rows.digest`). `done`: digest of the rows that this task need not write.
+    are passed as their hashes (`digest`). `done`: digest of the rows that this task need not write.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:

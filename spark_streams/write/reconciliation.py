@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import NoReturn
 
 from spark_streams.errors import fail
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.protocol import State, StreamFence, state_of
 from spark_streams.write.records import BatchRecord, Evidence, FenceState, StreamState, TaskRows, WriterId, shown
-from spark_streams.write.rows.digest import RowDigest
 from streamwire.stream_id import StreamId
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from spark_streams.write.rows.digest import RowDigest
+from spark_streams.write.digest import RowDigest
 from streamclient import record_keys
 from streamclient.commands import Command
 from streamwire.stream_id import ZERO, StreamId

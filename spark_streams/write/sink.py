@@ -5,8 +5,8 @@ log, so a replay has the same identity. A batch write gets a name when it is pla
 retries. The user can instead give a name (`writeId`) for all repetitions of the whole write. A write from foreachBatch
 has the query's identity and a number among the batch's writes. Spark passes the query, the batch, the run (new for each
 attempt of a batch) and the execution (new for each action) to a task. Executions of a run are numbered on the server in
-the order of their starts, so the first write of a repeated batch gets the same number again. `tasks.exactly_once` and
-`tasks.at_least_once` write the rows, and `commit.publishing` ends a batch.
+the order of their starts, so the first write of a repeated batch gets the same number again. `exactly_once` and `at_least_once`
+write the rows, and `publishing` ends a batch.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import drivers
 from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
-from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import EncodedRows, RowEncoder, check_policy, merged
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.protocol import Protocol
+from spark_streams.write.publishing import Publisher
 from spark_streams.write.records import TaskRows, WriterId
-from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
-from spark_streams.write.rows.trimming import check_policy
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.config.address import Address
 from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_streams.write.digest import row_hashes
 from spark_streams.write.executor import claim, close_ledger, collect_evidence
 from spark_streams.write.protocol import RECORD_MS, Protocol
 from spark_streams.write.records import (
@@ -40,7 +41,6 @@ from spark_streams.write.records import (
     shown,
     withdrawals,
 )
-from spark_streams.write.rows.digest import row_hashes
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.record_keys import of_query

@@ -92,9 +92,9 @@ _FORBIDDEN = [
     ),
     (
         "spark_streams/write/protocol.py",
-        "from spark_streams.write.tasks import replicas",
+        "from spark_streams.write import mover",
         "write-layers",
-        "spark_streams.write.protocol -> spark_streams.write.tasks.replicas",
+        "spark_streams.write.protocol -> spark_streams.write.mover",
     ),
     (
         "streamclient/link.py",

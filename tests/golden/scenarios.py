@@ -16,14 +16,14 @@ import hiredis
 import redis
 
 from engine.wire.encode import encoded
-from spark_streams.write.commit.mover import Mover
+from spark_streams.write.mover import Mover
 from spark_streams.write.records import ChunkState
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.workload import freeze, small_segments
 from tests.faults.engines import Engine
 from tests.harness.storing import store
 from tests.spark_streams.driver import OldQuery, Query, Site
-from tests.spark_streams.write.commit.test_attempts import Attempt
+from tests.spark_streams.write.test_attempts import Attempt
 
 #: Directory with the files of the releases.
 RELEASES = Path(__file__).parent

@@ -23,7 +23,7 @@ from tests.engine.shell.durability.test_every_type_changes_hands import as_comma
 from tests.faults.engines import Engine
 from tests.golden import scenarios
 from tests.spark_streams.driver import OldQuery, Site
-from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
+from tests.spark_streams.write.test_attempts import Attempt, numbers
 
 #: Releases with golden files, oldest first; today's code must write the forms of the last one.
 RELEASES = ("1.0.0rc1",)

@@ -22,9 +22,9 @@ from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.codec import reference
 from streamclient.config import address
 from streamclient.config.address import Address

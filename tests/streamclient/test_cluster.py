@@ -15,11 +15,11 @@ import redis
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError
-from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.executor import number_of_write
+from spark_streams.write.publishing import Publisher
 from spark_streams.write.records import WriterId
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import close_all
@@ -28,7 +28,7 @@ from tests import servers
 from tests.servers import topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
-from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.spark_streams.write.test_exactly_once import table
 from tests.streamclient.test_topologies import SCHEMA, numbers, write
 from tests.suite.long import long_only
 from tests.suite.waiting import wait_for

@@ -16,9 +16,9 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.config.address import Address, Credentials, Tls
 from streamclient.connection import Connection
 from streamclient.pool import borrow, close_all
@@ -27,7 +27,7 @@ from tests import servers
 from tests.servers import topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
-from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.spark_streams.write.test_exactly_once import table
 from tests.suite.long import long_only
 
 pytestmark = pytest.mark.redis

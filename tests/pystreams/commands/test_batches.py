@@ -11,12 +11,12 @@ import redis
 
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.errors import WriteError
-from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.withdrawal import OutdatedError, look, withdraw
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.servers import topologies
-from tests.spark_streams.write.commit.test_attempts import QUERY, Attempt, numbers
+from tests.spark_streams.write.test_attempts import QUERY, Attempt, numbers
 
 
 def other_writer(client: redis.Redis, stream: str = "s") -> None:

@@ -13,9 +13,9 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.executor import number_of_write
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from streamclient import connection as client_connection
 from streamclient import pool
 from streamclient.commands import COMMANDS, rule_of
@@ -23,8 +23,8 @@ from streamclient.config import address
 from streamclient.streams.delivery import Delivery
 from tests import servers
 from tests.spark_streams.driver import Query
-from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
-from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.spark_streams.write.test_attempts import Attempt, numbers
+from tests.spark_streams.write.test_exactly_once import table
 from tests.suite.waiting import wait_for
 
 

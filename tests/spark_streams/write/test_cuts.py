@@ -15,10 +15,10 @@ import pytest
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient import link as link_module
 from streamclient import pool
 from streamclient.config.address import Address

@@ -20,12 +20,12 @@ import pytest
 
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
-from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write import exactly_once
+from spark_streams.write.encoding import EncodedRows, RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, StreamFence
+from spark_streams.write.publishing import Publisher
 from spark_streams.write.records import TaskRows, WriterId
-from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
-from spark_streams.write.tasks import staging
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from spark_streams.write.withdrawal import OutdatedError, look, withdraw
 from streamclient import refusals
 from streamclient.connection import Connection
@@ -50,7 +50,7 @@ _HIDDEN = (b"PS.ADD",)
 def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove pauses, and make the names of staged rows depend on the attempt only."""
     monkeypatch.setattr(refusals.Budget, "pause", lambda self: True)
-    monkeypatch.setattr(staging, "uuid", staging.uuid)  # `Attempt.task` replaces it
+    monkeypatch.setattr(exactly_once, "uuid", exactly_once.uuid)  # `Attempt.task` replaces it
 
 
 @cache
@@ -75,7 +75,7 @@ class Attempt:
 
     def task(self, connection: Connection, partition: int, copy: str = "") -> list[TaskRows]:
         names = itertools.count()
-        staging.uuid = SimpleNamespace(  # type: ignore[attr-defined]
+        exactly_once.uuid = SimpleNamespace(  # type: ignore[attr-defined]
             uuid4=lambda: SimpleNamespace(hex=f"{self.name}{copy}-{partition}-{next(names)}")
         )
         writer = WriterId("q", 0, partition, self.name)

@@ -11,6 +11,7 @@ import pytest
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, retention_ms, state_of
 from spark_streams.write.records import (
     FENCE_FIELDS,
@@ -24,7 +25,6 @@ from spark_streams.write.records import (
     Values,
     WriterId,
 )
-from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
 
 STREAM = b"s"

@@ -22,7 +22,7 @@ from streamclient.link import Link
 from streamclient.pool import close_all
 from streamclient.replies import pack
 from tests import servers
-from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
+from tests.spark_streams.write.test_attempts import Attempt, numbers
 from tests.suite.long import FULL
 from tests.suite.waiting import wait_for
 

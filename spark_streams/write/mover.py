@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams.errors import fail
+from spark_streams.write.digest import RowDigest
+from spark_streams.write.encoding import trim_commands
 from spark_streams.write.protocol import StreamFence
 from spark_streams.write.records import (
     FENCE_FIELDS,
@@ -27,10 +29,7 @@ from spark_streams.write.records import (
     TaskRows,
     shown,
 )
-from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.trimming import trim_commands
-from spark_streams.write.tasks.replicas import ReplicaWait
-from spark_streams.write.tasks.slot_transaction import Terms
+from spark_streams.write.slot_transaction import ReplicaWait, Terms
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError

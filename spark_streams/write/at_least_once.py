@@ -1,7 +1,7 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read. No records are left on the server.
 
 A server that has PS.ADD gets one PS.ADD per chunk and stream instead of XADDs if the rows consist of columns without
-nulls (`tasks.column_writes`).
+nulls (`encoding.as_columns`).
 
 A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. If the connection
 breaks, the rows of these chunks are sent again, so some rows may be in the stream twice. If Spark repeats a task, the
@@ -17,9 +17,8 @@ from itertools import pairwise
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
-from spark_streams.write.rows.trimming import trim_commands
-from spark_streams.write.tasks import column_writes
+from spark_streams.write import encoding
+from spark_streams.write.encoding import OWN_IDS, EncodedRows, trim_commands
 from streamclient.capabilities import is_refused
 from streamclient.connection import BROKEN, Connection, Link
 from streamclient.errors import ResponseError
@@ -54,7 +53,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # links on which rows were confirmed
-        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
+        self._columns = encoding.accepts_columns(connection)  # whether rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and then read the replies to the previous chunk."""
@@ -97,8 +96,8 @@ class AtLeastOnceSender:
         trims = [pack(*command) for command in trim_commands(sent.rows.stream, self._options)]
         link = self._connection.link(sent.rows.stream)
         sent.link = link
-        sent.by_columns = self._columns and column_writes.are_columns(sent.rows)
-        rows = column_writes.encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
+        sent.by_columns = self._columns and encoding.are_columns(sent.rows)
+        rows = encoding.as_columns(sent.rows) if sent.by_columns else [sent.rows.commands]
         sent.token = link.send_raw(*rows, *trims)
 
     def _lost(self, sent: _Sent) -> None:

@@ -16,7 +16,7 @@ from spark_streams.columns.read_schema import arrow_schema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
-from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder
 
 TEXT = spark.StringType()
 

@@ -9,7 +9,7 @@ must
 3. claim every stream with remaining rows: the stream's record then names this attempt and the attempt's staged rows
    (`manifest`). When all are claimed, the ledger records this;
 4. publish: each staged chunk is one transaction with the fence of its task. The server moves the rows itself
-   (`commit.mover`), or the driver sends them, a chunk at a time;
+   (`mover`), or the driver sends them, a chunk at a time;
 5. mark the records and the ledger as committed, and remove the staged rows of all attempts.
 
 If a driver dies after it has claimed all streams, its successor publishes the claimed rows. If a driver dies earlier,
@@ -25,8 +25,11 @@ from typing import NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
-from spark_streams.write.commit.mover import Mover
+from spark_streams.write.digest import RowDigest
+from spark_streams.write.encoding import runs
+from spark_streams.write.exactly_once import unpack_rows
 from spark_streams.write.executor import claim, close_ledger, collect_evidence, commit, prepare, stream_state
+from spark_streams.write.mover import Mover
 from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
 from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.records import (
@@ -41,10 +44,7 @@ from spark_streams.write.records import (
     shown,
     staged_states,
 )
-from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.encoding import runs
-from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from spark_streams.write.tasks.staging import unpack_rows
+from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from streamclient.connection import Command, Connection
 
 _log = logging.getLogger("spark_streams")

@@ -18,16 +18,15 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.commit import publishing
-from spark_streams.write.commit.mover import Mover
-from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write import publishing
+from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.exactly_once import ExactlyOnceSender, pack_index, unpack_rows
 from spark_streams.write.executor import number_of_write
+from spark_streams.write.mover import Mover
 from spark_streams.write.protocol import Protocol
+from spark_streams.write.publishing import Publisher
 from spark_streams.write.records import Account, ChunkState, TaskRows, WriterId, manifest_of, parse_manifest
-from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.sink import Sink, plan, run_in
-from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
-from spark_streams.write.tasks.staging import pack_index, unpack_rows
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers

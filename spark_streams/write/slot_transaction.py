@@ -6,7 +6,7 @@ A transaction has the rows of one slot (of all streams, without a cluster):
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
 A server that has PS.ADD gets one PS.ADD per stream instead of XADDs if the rows consist of columns without nulls
-(`tasks.column_writes`).
+(`encoding.as_columns`).
 
 If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
 again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it
@@ -29,13 +29,11 @@ from typing import Any
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
+from spark_streams.write import encoding
+from spark_streams.write.digest import RowDigest
+from spark_streams.write.encoding import EncodedRows, check_ids, trim_commands
 from spark_streams.write.protocol import Event, Protocol, StreamFence
 from spark_streams.write.records import FENCE_FIELDS, RECORD_FIELDS, BatchRecord, FenceState, StreamState, shown
-from spark_streams.write.rows.digest import RowDigest
-from spark_streams.write.rows.encoding import EncodedRows, check_ids
-from spark_streams.write.rows.trimming import trim_commands
-from spark_streams.write.tasks import column_writes
-from spark_streams.write.tasks.replicas import ReplicaWait
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import LinkError, ResponseError
@@ -96,7 +94,7 @@ class _Step:
 
     def data(self, by_columns: bool) -> list[bytes | memoryview]:
         """Return the commands that add the rows, or the single command that adds them as columns."""
-        return column_writes.encoded(self.rows) if by_columns else [self.rows.commands]
+        return encoding.as_columns(self.rows) if by_columns else [self.rows.commands]
 
 
 class SlotTransaction:
@@ -118,7 +116,7 @@ class SlotTransaction:
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # whether ASKING was sent before the transaction
-        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
+        self._columns = encoding.accepts_columns(connection)  # whether rows may be sent as columns
         self._by_columns = False  # whether the rows in flight were sent as columns
         self._others: list[Command] = []  # commands in the transaction after the rows
         self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
@@ -197,7 +195,7 @@ class SlotTransaction:
         after_rows = self._after_rows(steps)
         self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
         data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
-        self._by_columns = self._columns and all(column_writes.are_columns(step.rows) for step in steps)
+        self._by_columns = self._columns and all(encoding.are_columns(step.rows) for step in steps)
         data += [buffer for step in steps for buffer in step.data(self._by_columns)]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
         self._others = after_rows
@@ -252,7 +250,7 @@ class SlotTransaction:
         commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
         requested = len(commands)
         if self._columns:
-            commands += [column_writes.question(fence.stream) for fence in fences]
+            commands += [encoding.column_question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
         redirected = redirection(replies)
@@ -384,3 +382,58 @@ def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command
     for fence, record in zip(fences, records, strict=True):
         commands += [("HMGET", fence.key, *FENCE_FIELDS), ("HMGET", record, *RECORD_FIELDS)]
     return commands
+
+
+class ReplicaWait:
+    """Waits until replicas have the rows of these fences, which are all in one slot.
+
+    `link`: the link on which the rows were written.
+    """
+
+    def __init__(
+        self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
+    ) -> None:
+        self._connection = connection
+        self._fences = fences
+        self._options = options
+        self._link = link
+
+    def wait(self) -> None:
+        """Wait until enough replicas have the rows.
+
+        Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
+        """
+        if not self._connection.retry(lambda: self._attempt() or None, self._lost):
+            fail("WRITE_CONTENDED", address=self._connection.address)
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+
+    def _attempt(self) -> bool:
+        options, fences = self._options, self._fences
+        link = self._link
+        if link is None or not self._connection.keeps(link):
+            link = self._connection.link(fences[0].stream)
+            # A new link may reach a server that took over without the writes that the old server acknowledged. The
+            # fences show whether it has them.
+            replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
+            for fence, values in zip(fences, replies, strict=True):
+                if isinstance(values, ResponseError):
+                    return self._refused(values, "HMGET", link)
+                fence.update(values)
+        self._link = link
+        # WAIT covers only writes of its own connection. Another write on this connection makes WAIT cover all earlier
+        # writes to the server.
+        touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
+        touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
+        for reply in (touched, replicas):
+            if isinstance(reply, ResponseError):
+                return self._refused(reply, "WAIT", link)
+        if replicas < options.wait_replicas:
+            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
+        return True
+
+    def _refused(self, reply: ResponseError, command: str, link: Link) -> bool:
+        self._connection.learn_or_raise(reply, command, link)
+        return False

@@ -1,15 +1,17 @@
-"""Encoding of rows: the stream of each row of a record batch, and the XADD commands that write the rows.
+"""Encoding of rows: the stream of each row of a record batch, the commands that write the rows, and the XTRIMs after them.
 
 This module owns the choice of a row's stream, the chunks of a batch, and the checks of rows. The stream is that of the
-options, the value of `_stream`, or one of N streams by a key. The module does not depend on servers or fences. A row's
-fields and its own ID never depend on the clock. So the digest of the rows (`rows.digest`) distinguishes a replay from
-other rows.
+options, the value of `_stream`, or one of N streams by a key. A row's fields and its own ID never depend on the clock.
+So the digest of the rows (`digest`) distinguishes a replay from other rows. For the same reason XTRIM is separate from
+the rows' XADDs; the server trims only once per chunk. A server that has PS.ADD gets rows as columns, instead of one
+command per row.
 
 Rows with their own IDs are separated from other rows and checked before they are sent.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,8 +25,10 @@ from spark_streams.columns.conversion import ID, STREAM, nullable
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.rows.digest import row_hashes
+from spark_streams.write.digest import row_hashes
 from streamclient.codec.encode import Column, encode_adds
+from streamclient.connection import Command, Connection
+from streamclient.errors import ResponseError
 from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
 from streamwire.stream_id import StreamId
@@ -277,3 +281,79 @@ def _concatenated(stream: bytes, parts: Sequence[EncodedRows]) -> EncodedRows:
         lambda: hashes,
         encoded=(commands, np.concatenate([*bounds, starts[-1:]])),
     )
+
+
+# -- trimming ---------------------------------------------------------------------------------------------------------
+
+
+def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
+    """Return the XTRIMs according to the options. `clock` returns seconds since 1970."""
+    wanted: list[tuple[str, str | int]] = []
+    if options.maxlen is not None:
+        wanted.append(("MAXLEN", options.maxlen))
+    if options.minid is not None:
+        wanted.append(("MINID", str(options.minid)))
+    elif options.retention is not None:
+        wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
+    # Without LIMIT 0, each XTRIM removes a limited number of entries, and a large chunk may add more than that.
+    how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
+    limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
+    return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
+
+
+def _policy(options: WriteOptions) -> tuple[str, ...]:
+    return () if options.ref_policy is None else (options.ref_policy.upper(),)
+
+
+def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
+    """Raise NO_REF_POLICY if the server does not know the policy, since a transaction would otherwise fail midway."""
+    if options.ref_policy is None:
+        return
+    (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
+    if isinstance(reply, ResponseError) and "syntax" in str(reply).lower():
+        fail("NO_REF_POLICY", address=connection.address, policy=options.ref_policy)
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+#: Maximum bytes of the entries of one command. A command blocks the server's other clients while it is executed.
+_COLUMNS_BYTES = 64 << 20
+_ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each of its fields
+
+
+def accepts_columns(connection: Connection) -> bool:
+    """Return whether the server has PS.ADD; False for a cluster. Requested once per connection."""
+    return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
+
+
+def column_question(stream: bytes) -> Command:
+    """Return a command that adds nothing, and whose reply is 0 if this user may add columns to this stream."""
+    return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
+
+
+def are_columns(rows: EncodedRows) -> bool:
+    """Return whether the rows can be sent as columns and have not been converted to commands."""
+    if rows.columns is None or not rows.makes_commands:
+        return False
+    size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
+    return bool(size + len(rows) * (len(rows.stream) + _ENTRY_BYTES) <= _COLUMNS_BYTES)
+
+
+def as_columns(rows: EncodedRows) -> list[bytes | memoryview]:
+    """Return the command that adds the rows, as a list of buffers."""
+    assert rows.columns is not None
+    words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
+    for name, values in rows.columns:
+        _, offsets, data = values.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+        begin, end = int(bounds[0]), int(bounds[-1])
+        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
+        words += [name, (bounds - begin).astype("<i4").tobytes(), view]
+    return _bulks(words)
+
+
+def _bulks(words: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    parts: list[bytes | memoryview] = [b"*%d\r\n" % len(words)]
+    for word in words:
+        parts += [b"$%d\r\n" % len(word), word, b"\r\n"]
+    return parts

@@ -9,12 +9,12 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import WriteError
-from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
-from tests.spark_streams.write.tasks.test_exactly_once import Task, numbers, table
+from tests.spark_streams.write.test_exactly_once import Task, numbers, table
 
 
 def calls(client: redis.Redis, name: str) -> int:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_streams.write.rows.digest import row_hashes
+from spark_streams.write.digest import row_hashes
 
 VALUES = st.one_of(
     st.none(), st.binary(max_size=20), st.sampled_from([b"", b"\0", b"x" * 2048, b"x" * 2049, b"x" * 5000])
