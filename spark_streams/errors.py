@@ -9,15 +9,28 @@
     |-- DataError           an entry cannot be represented in the schema's columns
     `-- WriteError          rows could not be written
 
-Except for missing packages (`requirements`), every error that a user can act on is created by `fail` or `error` from
+Except for missing packages (`explained`), every error that a user can act on is created by `fail` or `error` from
 the table `CONDITIONS`, which includes the conditions of `streamclient.errors`. docs/reference/errors.md is generated
 from this table. No text may contain a password: the text form of an address omits it.
+
+A headline shows the connector's message before any traceback, where a user of Spark looks first. Spark shows an error
+of a Python data source as Python prints it: first the causes, then the traceback, and the message last. A cause without
+a traceback is printed as one line. So an error that leaves the connector gets such a cause, which repeats its message.
+Python prints this cause first and the error itself last. By default, Spark shortens tracebacks and removes causes. A
+headline survives this, since `PystreamsError` stores it as an attribute.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
 from streamclient.errors import CONDITIONS as OF_CLIENT
-from streamclient.errors import OptionsError, ServerError, StreamError, WriteError, first_of
+from streamclient.errors import LinkError, OptionsError, ServerError, StreamError, WriteError, first_of
 from streamwire.errors import Condition, Conditions, PystreamsError
 
 __all__ = [
@@ -32,8 +45,10 @@ __all__ = [
     "StreamError",
     "WriteError",
     "error",
+    "explained",
     "fail",
     "first_of",
+    "headed",
 ]
 
 
@@ -397,3 +412,63 @@ _TABLE: dict[str, Condition] = {
 }
 CONDITIONS = Conditions(_TABLE)
 error, fail = CONDITIONS.error, CONDITIONS.fail
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_BROKEN = (LinkError, ConnectionError)
+
+
+class Headline(Exception):  # noqa: N818 - it is a line of text
+    """An error's message, to be printed first. Python shows it as `pystreams: message`."""
+
+
+Headline.__module__, Headline.__qualname__ = "builtins", "pystreams"
+
+
+def headed(method: Method) -> Method:
+    """Return the method with headlines on its errors, including errors that a generator raises while it is iterated."""
+
+    @functools.wraps(method)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            return method(*args, **named)
+        except (PystreamsError, *_BROKEN) as problem:
+            _raise(problem)
+
+    @functools.wraps(method)
+    def iterated(*args: Any, **named: Any) -> Iterator[Any]:
+        try:
+            yield from method(*args, **named)
+        except (PystreamsError, *_BROKEN) as problem:
+            _raise(problem)
+
+    return iterated if inspect.isgeneratorfunction(method) else called  # type: ignore[return-value]
+
+
+def _raise(problem: BaseException) -> None:
+    if not isinstance(problem, PystreamsError):
+        problem = error("CONNECTION_BROKEN", reason=f"{problem}".rstrip(".") or type(problem).__name__)
+    problem.headline = Headline(str(problem))
+    raise problem
+
+
+def explained(missing: ImportError) -> ImportError:
+    """Return the error to raise in place of `missing`.
+
+    It names the missing package, the Python, and what to install.
+    """
+    if not isinstance(missing, ModuleNotFoundError) or missing.name == "pyspark.sql.datasource":
+        version = getattr(sys.modules.get("pyspark"), "__version__", "?")
+        return ImportError(
+            f"The Spark data source pystreams needs Spark 4.0 or later, but {sys.executable} has pyspark {version}.",
+            name=missing.name,
+        )
+    package = (missing.name or "").partition(".")[0]
+    extra = "spark" if package == "py4j" or find_spec("pyspark") is None else "engine"
+    beside = " If Spark is already installed for another Python, use that Python instead." if extra == "spark" else ""
+    return ModuleNotFoundError(
+        f"The Spark data source pystreams needs the package '{package}', which {sys.executable} does not have. "
+        f"Install it: pip install 'pystreams-spark[{extra}]'.{beside}",
+        name=missing.name,
+    )

@@ -35,7 +35,7 @@ try:
         StreamingQueryListener,
     )
 except ImportError as missing:
-    from spark_streams.requirements import explained
+    from spark_streams.errors import explained
 
     raise explained(missing) from None
 

@@ -25,15 +25,14 @@ try:
     )
     from pyspark.sql.types import StructType
 except ImportError as missing:
-    from spark_streams.requirements import explained
+    from spark_streams.errors import explained
 
     raise explained(missing) from None
 
 from spark_streams import worker
-from spark_streams.config import options, permissions
+from spark_streams.config import options
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
-from spark_streams.headline import headed
+from spark_streams.errors import fail, headed
 from streamclient.config.address import Address, Embedded
 from streamclient.config.option import refuse
 
@@ -148,7 +147,7 @@ class PystreamsDataSource(DataSource):
         if given.key_column is not None and given.key_column not in schema.fieldNames():
             refuse(given, "key_column", f"the rows' columns are {', '.join(schema.fieldNames())}")
         address = _started(given.address)
-        address = replace(address, needs=permissions.for_write(given, address, overwrite=overwrite))
+        address = replace(address, needs=options.for_write(given, address, overwrite=overwrite))
         return sink.plan(address, given, columns, streaming, overwrite)
 
 
@@ -193,7 +192,7 @@ def _read_schema(schema: StructType, given: ReadOptions) -> ReadSchema:
 
 def _address(given: ReadOptions) -> Address:
     address = _started(given.address)
-    return replace(address, needs=permissions.for_read(given, address))
+    return replace(address, needs=options.for_read(given, address))
 
 
 def _check_service(server: Address | Embedded) -> None:

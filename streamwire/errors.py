@@ -17,7 +17,7 @@ from typing import NoReturn
 class PystreamsError(Exception):
     """Base class of errors. `condition` is the ID of the error's condition; `parameters` fill the braces of its text.
 
-    `headline`: exception that Python prints before the error, in place of its cause (`spark_streams.headline`).
+    `headline`: exception that Python prints before the error, in place of its cause (`spark_streams.errors`).
     """
 
     def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    # Turn off the notice of lost data (`spark_streams.embedded.discards`): after a test run, the loss is intended.
+    # Turn off the notice of lost data (`spark_streams.embedded.supervisor`): after a test run, the loss is intended.
     os.environ.setdefault("PYSTREAMS_EMBEDDED_NOTICES", "off")
 
 

@@ -53,7 +53,7 @@ from spark_streams.columns.json_values import Converted, Schema
 from spark_streams.columns.scalars import json_object, quoted
 from spark_streams.columns.times import epochs_of
 from spark_streams.config import time_zones
-from spark_streams.config.column_options import Mode
+from spark_streams.config.common import Mode
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import error, fail
 from streamclient.codec.reply import Page

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from spark_streams.config import positions, time_zones
-from spark_streams.config.column_options import ColumnOptions, SchemaOptions
-from spark_streams.config.common import CommonOptions
+from spark_streams.config.common import ColumnOptions, CommonOptions, SchemaOptions
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail
 from streamclient.config.option import (

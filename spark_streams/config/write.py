@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_streams.config.column_options import SchemaOptions
-from spark_streams.config.common import CommonOptions
+from spark_streams.config.common import CommonOptions, SchemaOptions
 from streamclient.config.option import (
     FLAG,
     STREAM_ID,

@@ -2,8 +2,8 @@
 
 Each driver (see `drivers`) has one engine in memory, and one engine for each data directory that the option
 `embedded.dir` names. The first process that needs an engine starts it, under a lock in the engine's directory. The
-engine runs under a supervisor, a process that outlives its starter. The supervisor records the engine's state (`life`)
-in the same directory (`record`). All other processes only read the record, or remove it before they start a supervisor.
+engine runs under a supervisor, a process that outlives its starter. The supervisor records the engine's state
+in the same directory. All other processes only read the record, or remove it before they start a supervisor.
 
 Supervisor and engine are started by path (`streamwire.bootstrap`), not by name. So the engine installed with this
 connector runs, even if the working directory or PYTHONPATH has another module named `engine`.
@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_streams.embedded import discards, drivers, life, processes, record
-from spark_streams.embedded.life import State
-from spark_streams.embedded.processes import Process
-from spark_streams.embedded.record import Record
+from spark_streams.embedded import drivers, supervisor
+from spark_streams.embedded.drivers import Process
+from spark_streams.embedded.supervisor import Record, State
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamwire import bootstrap
@@ -52,7 +51,7 @@ _SUPERVISOR = "spark_streams.embedded.supervisor"
 #: longer, its directory was removed.
 _ENDING_SECONDS = 5.0
 #: Time limit for a start. The supervisor gives up earlier, unless it hangs or a previous engine is still ending.
-_TIMEOUT_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
+_TIMEOUT_SECONDS = 10.0 + sum(seconds for seconds, _ in supervisor.LIMITS.values())
 
 
 def url(data: str | None = None) -> str:
@@ -111,7 +110,7 @@ def address(data: str | None = None) -> Address:
         fail("EMBEDDED_NO_DIRECTORY", reason=f"{directory} has been removed while the application runs")
     except OSError as problem:
         fail("EMBEDDED_NO_DIRECTORY", reason=problem)
-    if is_new and discards.notices():
+    if is_new and supervisor.notices():
         # Warn only about an engine in memory: it is the default, and its data is lost when it ends.
         level = logging.INFO if settings else logging.WARNING
         advice = (
@@ -134,16 +133,16 @@ class Running:
 
     def __str__(self) -> str:
         storage = "in memory" if self.data is None else f"in {self.data}"
-        return f"{self.url} ({storage}, of process {self.driver.pid}: {processes.shown(self.driver.pid)})"
+        return f"{self.url} ({storage}, of process {self.driver.pid}: {drivers.shown(self.driver.pid)})"
 
 
 def running() -> list[Running]:
     """Return this user's running embedded engines, of all drivers on this machine. No engine is started."""
     found = []
     for driver, directory in drivers.directories():
-        known = record.read(directory)
+        known = supervisor.record_in(directory)
         if known is not None and known.usable() and known.engine is not None:
-            found.append(Running(known.url, driver, processes.value_of(known.engine.pid, _DIRECTORY)))
+            found.append(Running(known.url, driver, drivers.value_of(known.engine.pid, _DIRECTORY)))
     return found
 
 
@@ -160,29 +159,29 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
     Return the engine's record, and whether this call has started the engine.
     """
     log = directory / "log"
-    supervisor: subprocess.Popen[bytes] | None = None
+    child: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()
     while (waited := time.monotonic() - begin) < _TIMEOUT_SECONDS:
-        ended = supervisor is not None and supervisor.poll() is not None
-        found = record.read(directory)
+        ended = child is not None and child.poll() is not None
+        found = supervisor.record_in(directory)
         if found is not None and found.usable():
-            if supervisor is not None:
+            if child is not None:
                 # Nothing waits for the supervisor: suppress the warning about a child that is still running.
-                supervisor.returncode = 0
-            return found, supervisor is not None
+                child.returncode = 0
+            return found, child is not None
         if ended:
             _fail(found, log)
-        if supervisor is None and found is None and processes.is_running(_supervisor_of(directory, process)):
+        if child is None and found is None and drivers.is_running(_supervisor_of(directory, process)):
             if waited > _ENDING_SECONDS:
                 reason = f"the files in {directory} have been removed while its engine runs"
                 fail("EMBEDDED_NO_DIRECTORY", reason=reason)
-        elif supervisor is None and (found is None or not found.supervisor.runs()):
-            record.remove(directory)
-            supervisor = _start(directory, process, lock, settings, log)
+        elif child is None and (found is None or not found.supervisor.runs()):
+            supervisor.remove_record(directory)
+            child = _start(directory, process, lock, settings, log)
         time.sleep(0.01)
-    if supervisor is not None:
-        supervisor.kill()
-        supervisor.wait()
+    if child is not None:
+        child.kill()
+        child.wait()
     return fail(
         "EMBEDDED_NOT_STARTED", reason=f"its supervisor did not report within {_TIMEOUT_SECONDS:g} seconds", log=log
     )

@@ -10,8 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
-from spark_streams.headline import headed
+from spark_streams.errors import fail, headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.partition import TaskReader

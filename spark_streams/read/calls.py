@@ -49,8 +49,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
-from spark_streams.headline import headed
+from spark_streams.errors import fail, headed
 from spark_streams.read.query.offsets import Finish, Offsets
 from spark_streams.read.query.partition import TaskReader
 from streamclient import pool

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.read import ReadOptions
-from spark_streams.headline import headed
+from spark_streams.errors import headed
 from spark_streams.read.calls import StreamCalls
 from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address

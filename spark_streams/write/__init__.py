@@ -1,7 +1,7 @@
 """Writing DataFrames to streams: rows are encoded as XADDs and sent at least once, or exactly once with fences.
 
-Spark calls `sink`. `exactly_once` and `at_least_once` write in the workers, `publishing` ends a batch on the driver, and
-`encoding` encodes rows as commands. `records` and `protocol` define what an exactly-once write leaves on servers;
-`executor` reads and changes it there. `protocol` and `reconciliation` are pure. May import columns, client, embedded and
-config. Does not depend on reading, or on how a column's value becomes text.
+Spark calls `sink`. `exactly_once` and `at_least_once` write in the workers, `publishing` ends a batch on the driver,
+and `encoding` encodes rows as commands. `records` and `protocol` define what an exactly-once write leaves on servers;
+`executor` reads and changes it there. `protocol` and `reconciliation` are pure. May import columns, client, embedded
+and config. Does not depend on reading, or on how a column's value becomes text.
 """

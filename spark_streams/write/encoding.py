@@ -1,4 +1,4 @@
-"""Encoding of rows: the stream of each row of a record batch, the commands that write the rows, and the XTRIMs after them.
+"""Encoding of rows: each row's stream, the commands that write the rows, and the XTRIMs that follow them.
 
 This module owns the choice of a row's stream, the chunks of a batch, and the checks of rows. The stream is that of the
 options, the value of `_stream`, or one of N streams by a key. A row's fields and its own ID never depend on the clock.

@@ -5,8 +5,8 @@ log, so a replay has the same identity. A batch write gets a name when it is pla
 retries. The user can instead give a name (`writeId`) for all repetitions of the whole write. A write from foreachBatch
 has the query's identity and a number among the batch's writes. Spark passes the query, the batch, the run (new for each
 attempt of a batch) and the execution (new for each action) to a task. Executions of a run are numbered on the server in
-the order of their starts, so the first write of a repeated batch gets the same number again. `exactly_once` and `at_least_once`
-write the rows, and `publishing` ends a batch.
+the order of their starts, so the first write of a repeated batch gets the same number again. `exactly_once`
+and `at_least_once` write the rows, and `publishing` ends a batch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from spark_streams import worker
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import drivers
-from spark_streams.errors import ServerError, fail
-from spark_streams.headline import headed
+from spark_streams.errors import ServerError, fail, headed
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import EncodedRows, RowEncoder, check_policy, merged
 from spark_streams.write.exactly_once import ExactlyOnceSender

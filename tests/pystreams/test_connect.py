@@ -11,7 +11,7 @@ import redis
 
 from pystreams import connect
 from spark_streams.embedded import launcher
-from spark_streams.embedded.processes import Process
+from spark_streams.embedded.drivers import Process
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.servers import topologies

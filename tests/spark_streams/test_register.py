@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from spark_streams import register
-from spark_streams.requirements import explained
+from spark_streams.errors import explained
 
 
 class _RefusalError(AnalysisException):
@@ -60,5 +60,5 @@ def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_spark_is_reported_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """If numpy and pyspark are missing, the error advises one command that installs both."""
-    monkeypatch.setattr("spark_streams.requirements.find_spec", lambda _name: None)
+    monkeypatch.setattr("spark_streams.errors.find_spec", lambda _name: None)
     assert "pip install 'pystreams-spark[spark]'" in str(explained(ModuleNotFoundError("No module", name="numpy")))

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.headline import headed
+from spark_streams.errors import headed
 from spark_streams.reports import MALFORMED_STREAM, MAXLEN, Malformed
 from spark_streams.worker import TaskCopy
 from streamclient.connection import BROKEN, Command, Connection

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from pystreams.testing import FaultProxy, Server, add, engine, entries, wait_until
 from pystreams.testing.servers import VARIABLE
 from pystreams.testing.session import _as_assertion
-from spark_streams.embedded import discards
+from spark_streams.embedded import supervisor
 from tests import ROOT
 
 
@@ -109,7 +109,7 @@ print(*sorted(set(sys.modules) - before))
 """
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["pystreams", "pystreams.testing", "pystreams.testing.plugin"]
-    assert f'"{discards.NOTICES}", "off"' in (ROOT / "pystreams" / "testing" / "plugin.py").read_text()
+    assert f'"{supervisor.NOTICES}", "off"' in (ROOT / "pystreams" / "testing" / "plugin.py").read_text()
     assert f'"{VARIABLE}"' in (ROOT / "engine" / "shell" / "clock.py").read_text()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert entry == {"pystreams.testing.plugin": "pystreams.testing.plugin"}

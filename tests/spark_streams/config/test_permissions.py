@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import options, permissions
+from spark_streams.config import options
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.write.at_least_once import AtLeastOnceSender
@@ -40,8 +40,8 @@ class Feature:
         """Return the rules that NOT_PERMITTED prints."""
         given, server = {"stream": "s", "url": url, **self.options}, address.parse(url)
         if self.writes:
-            return permissions.for_write(options.write_options(given), server).split()
-        return permissions.for_read(options.read_options(given), server).split()
+            return options.for_write(options.write_options(given), server).split()
+        return options.for_read(options.read_options(given), server).split()
 
 
 def _write(feature: Feature, url: str, client: redis.Redis) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_streams.embedded import drivers, launcher
-from spark_streams.embedded.processes import Process
+from spark_streams.embedded.drivers import Process
 from spark_streams.errors import EmbeddedError
 from tests.spark_streams.embedded.test_embedded import Run, line, run, state, tmp_path, wait_until_removed
 

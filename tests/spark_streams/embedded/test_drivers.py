@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import drivers, processes
-from spark_streams.embedded.processes import Process
+from spark_streams.embedded import drivers
+from spark_streams.embedded.drivers import Process
 from spark_streams.errors import EmbeddedError, OptionsError
 from spark_streams.source import PystreamsDataSource
 from streamclient.config.address import Address
@@ -33,7 +33,7 @@ def test_another_drivers_engine_is_out_of_reach() -> None:
 
 def test_the_first_process_of_a_container_may_be_the_driver() -> None:
     """The ancestors of a process include process 1, which is Spark's JVM in some containers."""
-    assert [each.pid for each in processes.ancestors()][-1] == 1
+    assert [each.pid for each in drivers.ancestors()][-1] == 1
 
 
 def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
     editor's JVM started it.
     """
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
-    monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
+    monkeypatch.setattr(drivers, "is_java", lambda pid: pid == parent.pid)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     for name in [name for name in os.environ if name.startswith(drivers.SET_BY_SPARK)]:
         monkeypatch.delenv(name)
@@ -70,7 +70,7 @@ def test_a_master_that_is_not_local_needs_a_url(
     (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.setattr(processes, "_command", lambda _pid: words)
+    monkeypatch.setattr(drivers, "_command", lambda _pid: words)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     jvm = Process.of(os.getpid())
     if refused is None:
@@ -84,10 +84,10 @@ def test_a_master_in_sparks_defaults_is_used(monkeypatch: pytest.MonkeyPatch, tm
     """Without a master on the command line, the one in spark-defaults.conf is used."""
     (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
-    assert processes.spark_master(1) == "yarn"
+    monkeypatch.setattr(drivers, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
+    assert drivers.spark_master(1) == "yarn"
     (tmp_path / "spark-defaults.conf").unlink()
-    assert processes.spark_master(1) is None
+    assert drivers.spark_master(1) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_service_needs_a_server_or_a_directory(
 ) -> None:
     """Pipelines and Connect servers cannot use an engine in memory; the error names three remedies."""
     me = Process.of(os.getpid())
-    monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
+    monkeypatch.setattr(drivers, "_command", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
     monkeypatch.setattr(drivers, "find_process", lambda: me)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
@@ -146,7 +146,7 @@ def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
 def test_the_schema_of_a_service_without_a_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """`schema()` already rejects a service without a url and a data directory, so a pipeline's dry run fails."""
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
-    monkeypatch.setattr(processes, "spark_service", lambda: "a declarative pipeline")
+    monkeypatch.setattr(drivers, "spark_service", lambda: "a declarative pipeline")
     with pytest.raises(OptionsError, match=r"\[EMBEDDED_NOT_KEPT\] No server is named, and a declarative pipeline"):
         PystreamsDataSource({"stream": "s"}).schema()
     for options in ({"url": "redis://h"}, {"embedded.dir": "/data"}):

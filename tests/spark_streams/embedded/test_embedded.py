@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import launcher, processes, record
-from spark_streams.embedded.record import Record
+from spark_streams.embedded import drivers, launcher, supervisor
+from spark_streams.embedded.supervisor import Record
 from tests import ROOT
 from tests.suite.jvm import QUICK
 from tests.suite.long import long_only
@@ -31,7 +31,7 @@ def tmp_path() -> Iterator[Path]:
     """Temporary directory with a short path, because the path of a Unix socket is limited."""
     directory = Path(tempfile.mkdtemp(prefix="ps-"))
     yield directory
-    for left in [record.read(path.parent) for path in directory.rglob("state.json")]:
+    for left in [supervisor.record_in(path.parent) for path in directory.rglob("state.json")]:
         wait_for(lambda left=left: left is None or not left.supervisor.runs(), "the engines to end with their drivers")
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -88,7 +88,7 @@ def line(process: subprocess.Popen[str]) -> str:
 def state(tmp_path: Path) -> Record:
     """Return the record that the supervisor has written."""
     (path,) = tmp_path.glob("pystreams-*/*/state.json")
-    found = record.read(path.parent)
+    found = supervisor.record_in(path.parent)
     assert found is not None
     return found
 
@@ -381,4 +381,4 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     running = state(tmp_path)
     os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
     wait_until_removed(tmp_path, running)
-    wait_for(lambda: not processes.runs(jvm), "the JVM to end")
+    wait_for(lambda: not drivers.runs(jvm), "the JVM to end")

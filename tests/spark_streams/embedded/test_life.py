@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import discards, launcher, life, record
-from spark_streams.embedded.life import FINAL, TABLE, Event, State
-from spark_streams.embedded.processes import Process
-from spark_streams.embedded.record import Record
+from spark_streams.embedded import launcher, supervisor
+from spark_streams.embedded.drivers import Process
+from spark_streams.embedded.supervisor import FINAL, TABLE, Event, Record, State
 from streamwire.machine import IllegalTransitionError
 from tests import ROOT
 from tests.suite.machines import RecordingTable
@@ -51,7 +50,7 @@ class Script:
         self.entered_states.append(state)
 
     def run(self) -> State:
-        return life.run(self, lambda: self.now)
+        return supervisor.run(self, lambda: self.now)
 
 
 NO_NEWS = (E.ANNOUNCED, E.DRIVER_ENDED, E.STOP_ASKED)
@@ -93,7 +92,7 @@ def test_a_life_goes_through_these_states(events: list[Event | float], states: l
 
 def test_the_sequences_cover_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = RecordingTable(TABLE)
-    monkeypatch.setattr(life, "TABLE", recording)
+    monkeypatch.setattr(supervisor, "TABLE", recording)
     for (first, *others), _ in LIVES:
         assert isinstance(first, Event)
         Script(first, *others).run()
@@ -117,8 +116,8 @@ def test_an_event_without_a_transition_is_an_error() -> None:
 
 SUPERVISOR = """
 import sys
-from spark_streams.embedded import life, supervisor
-life.LIMITS = {state: (0.3, event) for state, (_, event) in life.LIMITS.items()}
+from spark_streams.embedded import supervisor
+supervisor.LIMITS = {state: (0.3, event) for state, (_, event) in supervisor.LIMITS.items()}
 sys.exit(supervisor.main(sys.argv[1:]))
 """
 READY = "print('ready on 127.0.0.1:7 pid 1', flush=True)"
@@ -130,7 +129,7 @@ class Case:
     """A supervisor with an engine of a few lines of Python, and a driver that can be ended."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory / f"{record.PREFIX}0" / "driver"
+        self.directory = directory / f"{supervisor.PREFIX}0" / "driver"
         self.directory.mkdir(parents=True)
         self.log = directory / "log"
         self.driver = subprocess.Popen([needed("cat")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -148,7 +147,7 @@ class Case:
                 [sys.executable, "-c", SUPERVISOR, *words, str(lock.fileno()), *command],
                 stdout=output,
                 pass_fds=[lock.fileno()],
-                env={**os.environ, "PYTHONPATH": str(ROOT), discards.NOTICES: "on"},
+                env={**os.environ, "PYTHONPATH": str(ROOT), supervisor.NOTICES: "on"},
             )
         return self.supervisor
 
@@ -156,7 +155,7 @@ class Case:
         """Wait until the record has this state, and return the record."""
 
         def found() -> Record | None:
-            now = record.read(self.directory)
+            now = supervisor.record_in(self.directory)
             return now if now is not None and now.state is state else None
 
         made = wait_for(found, f"the state {state}")
@@ -188,7 +187,7 @@ def test_the_lock_is_held_until_there_is_a_record(case: Case) -> None:
     case.supervise(STAYS)
     with (case.directory / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = record.read(case.directory)
+        found = supervisor.record_in(case.directory)
     assert found is not None
     assert found.supervisor.runs()
 
@@ -206,41 +205,41 @@ def test_the_path_of_a_socket_is_quoted(case: Case) -> None:
 
 
 def test_an_engine_ends_if_its_driver_ends_during_the_start(case: Case) -> None:
-    supervisor = case.supervise(STAYS)
+    running = case.supervise(STAYS)
     engine = case.wait_for(S.STARTING).engine
     assert engine is not None
     case.end_driver()
-    assert supervisor.wait(DEADLINE) == 0
+    assert running.wait(DEADLINE) == 0
     assert not engine.runs()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_supervisor_stops_its_engine(case: Case, number: signal.Signals) -> None:
     """A supervisor that receives a signal stops its engine and removes the record; the directory remains."""
-    supervisor = case.supervise(READY, STAYS)
+    running = case.supervise(READY, STAYS)
     engine = case.wait_for(S.READY).engine
     assert engine is not None
-    supervisor.send_signal(number)
-    assert supervisor.wait(DEADLINE) == 0
+    running.send_signal(number)
+    assert running.wait(DEADLINE) == 0
     assert not engine.runs()
-    assert record.read(case.directory) is None
+    assert supervisor.record_in(case.directory) is None
     assert case.directory.exists()
 
 
 def test_an_engine_that_does_not_end_is_killed(case: Case) -> None:
-    supervisor = case.supervise(DEAF, READY, STAYS)
+    running = case.supervise(DEAF, READY, STAYS)
     engine = case.wait_for(S.READY).engine
     assert engine is not None
-    supervisor.terminate()
-    assert supervisor.wait(DEADLINE) == 0
+    running.terminate()
+    assert running.wait(DEADLINE) == 0
     assert not engine.runs()
 
 
 def test_an_engine_that_closes_its_output_is_still_watched(case: Case) -> None:
-    supervisor = case.supervise(READY, "import os; os.close(1)", STAYS)
+    running = case.supervise(READY, "import os; os.close(1)", STAYS)
     case.wait_for(S.READY)
     case.end_driver()
-    assert supervisor.wait(DEADLINE) == 0
+    assert running.wait(DEADLINE) == 0
 
 
 @pytest.mark.parametrize(
@@ -255,23 +254,23 @@ def test_an_engine_that_closes_its_output_is_still_watched(case: Case) -> None:
 def test_the_reason_is_recorded_if_the_engine_is_never_ready(
     case: Case, lines: list[str], reason: str, missing: str
 ) -> None:
-    supervisor = case.supervise(*lines)
-    assert supervisor.wait(DEADLINE) == 1
+    running = case.supervise(*lines)
+    assert running.wait(DEADLINE) == 1
     failed = case.wait_for(S.FAILED)
     assert (failed.reason, failed.missing) == (reason, missing)
     assert not failed.usable()
 
 
 def test_the_reason_is_recorded_if_the_command_cannot_run(case: Case) -> None:
-    supervisor = case.supervise_command("/nonesuch/engine", "--port", "0")
-    assert supervisor.wait(DEADLINE) == 1
+    running = case.supervise_command("/nonesuch/engine", "--port", "0")
+    assert running.wait(DEADLINE) == 1
     assert case.wait_for(S.FAILED).reason == "/nonesuch/engine: No such file or directory"
 
 
 def test_the_output_of_the_engine_is_in_the_log(case: Case) -> None:
     """The log contains the engine's whole output, even if it exceeds the capacity of a pipe."""
-    supervisor = case.supervise("print('first')", READY, "print(100_000 * 'x', flush=True)")
-    assert supervisor.wait(DEADLINE) == 0
+    running = case.supervise("print('first')", READY, "print(100_000 * 'x', flush=True)")
+    assert running.wait(DEADLINE) == 0
     printed, _, notice = case.log.read_text().rpartition("pystreams: ")
     assert printed == f"first\nready on 127.0.0.1:7 pid 1\n{100_000 * 'x'}\n"
     assert notice.startswith("The embedded engine ended before its driver (status 0).")
@@ -298,9 +297,9 @@ def test_a_request_waits_for_a_stopping_engine(tmp_path: Path, monkeypatch: pyte
         def start(directory: Path, *_: object) -> subprocess.Popen[bytes]:
             assert other.poll() is not None
             Record(S.READY, me, me, "redis://127.0.0.1:2").write(directory)
-            supervisor = subprocess.Popen([sys.executable, "-c", ""])
-            supervisor.wait()
-            return supervisor
+            running = subprocess.Popen([sys.executable, "-c", ""])
+            running.wait()
+            return running
 
         monkeypatch.setattr("spark_streams.embedded.launcher.time.sleep", pause)
         monkeypatch.setattr(launcher, "_start", start)

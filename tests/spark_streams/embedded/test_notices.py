@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import discards, launcher
+from spark_streams.embedded import launcher, supervisor
 from tests.spark_streams.embedded.test_embedded import Run, run, tmp_path
 from tests.suite.waiting import DEADLINE
 
@@ -79,7 +79,7 @@ def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path
 
 
 def test_notices_can_be_silenced(run: Run) -> None:
-    assert errors(run, **{discards.NOTICES: "off"}) == []
+    assert errors(run, **{supervisor.NOTICES: "off"}) == []
 
 
 RUNNING = """

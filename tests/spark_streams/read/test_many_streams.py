@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config import options, permissions
+from spark_streams.config import options
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
@@ -179,7 +179,7 @@ def test_the_size_of_a_task_does_not_grow_with_the_streams() -> None:
     source = PystreamsDataSource(given)
     for reader in (source.streamReader(schema_of(SCHEMA)), source.reader(schema_of(SCHEMA))):
         assert len(pickle.dumps(reader)) < 1000
-    needs = permissions.for_read(options.read_options(given), address.parse(given["url"]))
+    needs = options.for_read(options.read_options(given), address.parse(given["url"]))
     assert needs.startswith("~sensors:0* +")
 
 
