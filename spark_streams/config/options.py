@@ -6,7 +6,7 @@ connectors, write options in a read, and read options in a write.
 
 Options of other connectors have advice on their replacement, or are accepted as aliases of this connector's options.
 
-`for_read` and `for_write` return the ACL rules that a query's user needs. `streamclient.commands` lists the commands for
+`for_read` and `for_write` return the ACL rules that a user needs. `streamclient.commands` lists the commands for
 each purpose.
 """
 
