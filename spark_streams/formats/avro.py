@@ -3,11 +3,6 @@
 A union with null is nullable. Apart from null, a union of one type is that type, a union of integers is a long, and a
 union of numbers with a floating-point type is a double. Other unions, and records that are recursive or have no fields,
 are read as JSON text and cannot be written.
-
-`fastavro` decodes a value at a time. If all fields of the records are plain (numbers, booleans, texts, bytes and enums,
-each with or without null) and a page has one schema, all records are decoded in parallel, field by field, each from its
-own offset: sixteen times as fast for four fields. Every step moves the offsets forward. The result is used only if each
-record ends exactly at the end of its value, which also proves that no step has read past a value.
 """
 
 from __future__ import annotations
@@ -21,17 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns import conversion, json_values
+from spark_streams.columns import conversion
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
     Rows,
-    adapted,
     as_type,
     can_adapt,
     columns_of,
@@ -41,8 +34,7 @@ from spark_streams.formats.base import (
 )
 from streamclient.formats import avro
 from streamclient.formats.registry import Registry
-from streamclient.formats.schemas import HEADER, MEMBERS, Budget, Schema, UndecodableError, header, package, split
-from streamwire.lazy import compute as pc
+from streamclient.formats.schemas import MEMBERS, Budget, Schema, UndecodableError, header, package, split
 
 Change = Callable[[Any], Any] | None
 
@@ -250,185 +242,6 @@ def _written_as(field: Any, namespace: str) -> Any:
     return fail("UNSUPPORTED_TYPE", column=field.name, type=kind, done="written as Avro")
 
 
-# -- plain records, all at once ---------------------------------------------------------------------------------------
-
-_PADDING = 16  # maximum number of bytes that a step reads after the last value
-_LONGEST = 10  # maximum number of bytes of an integer
-
-
-@dataclass(frozen=True)
-class PlainField:
-    """A plain field. `null`: index of null in the field's union; None if the field is not a union."""
-
-    name: str
-    kind: str
-    null: int | None
-    arrow: Any
-    symbols: tuple[str, ...] = ()
-
-
-def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, ...] | None:
-    """Return the fields of a record; None if one of them is not plain."""
-    found = []
-    for field in record["fields"]:
-        kind, null = field["type"], None
-        if isinstance(kind, list):
-            if len(kind) != 2 or "null" not in kind:
-                return None
-            null = kind.index("null")
-            kind = kind[1 - null]
-        symbols: tuple[str, ...] = ()
-        if isinstance(kind, dict):
-            if kind.get("logicalType") == "decimal":
-                return None
-            symbols = tuple(kind.get("symbols", ()))
-            kind = kind["type"]
-        if kind not in _READERS:
-            return None
-        found.append(PlainField(field["name"], kind, null, types[field["name"]].arrow, symbols))
-    return tuple(found)
-
-
-def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
-    """Return the fields `names` of the records in `values`; None if only the fallback can decode the records.
-
-    `values`: a binary array without nulls. `skipped`: number of bytes before each record.
-    """
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    octets = np.concatenate([np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], np.zeros(_PADDING, np.uint8)])
-    bounds -= bounds[0]
-    walk = _Walk(octets, bounds[:-1] + skipped, bounds[1:])
-    found: dict[str, Any] = {}
-    for field in fields:
-        try:
-            column = _column(walk, field, is_needed=field.name in names)
-        except (_DeclinedError, pa.ArrowInvalid):
-            return None
-        if column is not None:
-            found[field.name] = column
-    return found if np.array_equal(walk.at, walk.ends) else None
-
-
-class _DeclinedError(Exception):
-    """A value that only the fallback can decode."""
-
-
-class _Walk:
-    """Current offset and end of each record."""
-
-    def __init__(self, octets: Any, at: Any, ends: Any) -> None:
-        self.octets = octets
-        self.at = at
-        self.ends = ends
-
-    def numbers(self, rows: Any) -> Any:
-        """Decode the next integer of each of these rows as int64, and advance their offsets."""
-        at = self.at[rows]
-        octets = self.octets[at]
-        made = (octets & 127).astype(np.uint64)
-        at += 1
-        left = np.flatnonzero(octets > 127)
-        for shift in range(7, 7 * _LONGEST, 7):
-            if not len(left):
-                break
-            octets = self.octets[at[left]]
-            if shift == 7 * (_LONGEST - 1) and np.any(octets > 1):
-                raise _DeclinedError
-            made[left] |= (octets & 127).astype(np.uint64) << np.uint64(shift)
-            at[left] += 1
-            left = left[octets > 127]
-        self.move(rows, at)
-        return (made >> np.uint64(1)).astype(np.int64) ^ -(made & np.uint64(1)).astype(np.int64)
-
-    def move(self, rows: Any, at: Any) -> None:
-        """Set the offsets of these rows. Raises _DeclinedError if an offset is after its record's end."""
-        if np.any(at > self.ends[rows]):
-            raise _DeclinedError
-        self.at[rows] = at
-
-    def read(self, rows: Any, size: int) -> Any:
-        """Return the next `size` bytes of each of these rows, and advance their offsets."""
-        at = self.at[rows]
-        self.move(rows, at + size)
-        return self.octets[at[:, None] + np.arange(size)]
-
-
-def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
-    """Decode the next field of all records, and advance.
-
-    Returns the field's values as an array; None if the field is not needed.
-    """
-    everywhere = np.arange(len(walk.at))
-    rows, nulls = everywhere, None
-    if field.null is not None:
-        branches = walk.read(everywhere, 1)[:, 0]
-        nulls = branches == 2 * field.null
-        if np.any(branches[~nulls] != 2 * (1 - field.null)):
-            raise _DeclinedError
-        rows = np.flatnonzero(~nulls)
-    made = _READERS[field.kind](walk, rows, field)
-    if not is_needed:
-        return None
-    if nulls is None or not nulls.any():
-        return made
-    indexes = np.cumsum(~nulls) - 1
-    return made.take(pa.array(indexes, pa.int64(), mask=nulls))
-
-
-def _integers(walk: _Walk, rows: Any, field: PlainField) -> Any:
-    found = walk.numbers(rows)
-    if field.kind == "long":
-        return pa.array(found).view(field.arrow)
-    if len(found) and (found.min() < -(2**31) or found.max() >= 2**31):
-        raise _DeclinedError
-    return pa.array(found.astype(np.int32)).view(field.arrow)
-
-
-def _symbols(walk: _Walk, rows: Any, field: PlainField) -> Any:
-    found = walk.numbers(rows)
-    if len(found) and (found.min() < 0 or found.max() >= len(field.symbols)):
-        raise _DeclinedError
-    return pa.array(field.symbols, pa.string()).take(pa.array(found))
-
-
-def _booleans(walk: _Walk, rows: Any, _: PlainField) -> Any:
-    found = walk.read(rows, 1)[:, 0]
-    if np.any(found > 1):
-        raise _DeclinedError
-    return pa.array(found.astype(bool))
-
-
-def _floats(walk: _Walk, rows: Any, field: PlainField) -> Any:
-    kind = np.dtype("<f4" if field.kind == "float" else "<f8")
-    return pa.array(np.ascontiguousarray(walk.read(rows, kind.itemsize)).view(kind)[:, 0])
-
-
-def _texts(walk: _Walk, rows: Any, field: PlainField) -> Any:
-    sizes = walk.numbers(rows)
-    starts = walk.at[rows]
-    if np.any(sizes < 0) or np.any(sizes > walk.ends[rows] - starts):
-        raise _DeclinedError
-    walk.move(rows, starts + sizes)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    positions = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(walk.octets[positions])]
-    made = pa.BinaryArray.from_buffers(pa.binary(), len(sizes), buffers)
-    return made if field.kind == "bytes" else made.cast(pa.string())  # the cast raises if a text is not UTF-8
-
-
-_READERS = {
-    "boolean": _booleans,
-    "int": _integers,
-    "long": _integers,
-    "float": _floats,
-    "double": _floats,
-    "string": _texts,
-    "bytes": _texts,
-    "enum": _symbols,
-}
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -451,61 +264,48 @@ class AvroReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        return json_values.in_chunks(
-            texts, lambda some: self._columns(some, kinds), lambda some: self.members_slowly(some, kinds)
-        )
-
-    def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
-        """Return the result of `members`, decoding all values at once.
-
-        Return None if a value is null or empty, if the values have several schemas, or if their schema is not plain or
-        not the reader's schema.
-        """
-        if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
-            return None
-        plan, skipped = None, 0
-        if self.registry is None:
-            plan = None if self.schema is None else _plan(self.schema, self.source)
-        else:
-            head = texts[0].as_py()[:HEADER]
-            skipped = len(head)
-            if skipped < HEADER or head[0] or not pc.all(pc.starts_with(texts, head)).as_py():
-                return None
-            schema_id = int.from_bytes(head[1:], "big")
-            schema = self.registry.schema(schema_id)
-            if schema is not None and schema.kind == "AVRO" and self.schema in (None, schema):
-                plan = _plan(schema, f"{schema_id} at {self.registry}")
-        if plan is None or plan.plain is None:
-            return None
-        found = columns(texts, skipped, plan.plain, set(kinds))
-        if found is None:
-            return None
-        return {
-            name: adapted(found[name], kind) if name in found else (pa.nulls(len(texts), kind), None)
-            for name, kind in kinds.items()
-        }
-
-    def members_slowly(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the result of `members`, decoding a value at a time. This is the definition of the result."""
+        values = texts.to_pylist()
+        decoded: list[tuple[Any, _Plan | None]] = [(None, None)] * len(values)
         rows = Rows()
-        known: dict[int, tuple[Callable[[bytes], Any], _Plan]] = {}
-        plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
-        for value in texts.to_pylist():
+        for schema_id, (numbers, payloads) in self._by_schema(values).items():
+            try:
+                read, plan = self._resolved(schema_id)
+            except UndecodableError:
+                continue
+            for number, each in zip(numbers, read.all(payloads), strict=True):
+                if not isinstance(each, UndecodableError):
+                    decoded[number] = plan.changed(each), plan
+        for value, (record, found) in zip(values, decoded, strict=True):
+            rows.add(record, found, wrong=value is not None)
+        return columns_of(rows, kinds, _arrays)
+
+    def _by_schema(self, values: list[bytes | None]) -> dict[int, tuple[list[int], list[bytes]]]:
+        """Return the values by the ID of their schema, without headers, each with its number; 0 without a registry.
+        Values without a header are omitted.
+        """
+        found: dict[int, tuple[list[int], list[bytes]]] = {}
+        for number, value in enumerate(values):
             if value is None:
-                rows.add(None)
                 continue
             try:
-                if plain is not None:
-                    rows.add(plain.changed(plain.read(value)), plain)
-                else:
-                    schema_id, payload = split(value)
-                    if schema_id not in known:
-                        known[schema_id] = _resolved(schema_id, self)
-                    read, plan = known[schema_id]
-                    rows.add(plan.changed(read(payload)), plan)
+                schema_id, payload = (0, value) if self.registry is None else split(value)
             except UndecodableError:
-                rows.add(None, wrong=True)
-        return columns_of(rows, kinds, _arrays)
+                continue
+            numbers, payloads = found.setdefault(schema_id, ([], []))
+            numbers.append(number)
+            payloads.append(payload)
+        return found
+
+    def _resolved(self, schema_id: int) -> tuple[avro.Reader, _Plan]:
+        """Return the decoder of values whose schema has this ID, and the plan for their records."""
+        if self.registry is None:
+            assert self.schema is not None
+            plan = _plan(self.schema, self.source)
+            return plan.read, plan
+        schema = self.registry.schema(schema_id)
+        if schema is None or schema.kind != "AVRO":
+            raise UndecodableError(f"{self.registry} has no Avro schema with the ID {schema_id}")
+        return _resolved(schema, schema_id, self)
 
     def text(self, value: bytes) -> str:
         """Return a value as Base64."""
@@ -513,25 +313,21 @@ class AvroReader:
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
-        if self.schema is not None and self.registry is None:
-            record = _plan(self.schema, self.source).read(value)
-        else:
-            schema_id, payload = split(value)
-            record = _resolved(schema_id, self)[0](payload)
-        return {name: dump(avro.as_json(each)) for name, each in record.items()}
+        schema_id, payload = (0, value) if self.registry is None else split(value)
+        read, _ = self._resolved(schema_id)
+        return {name: dump(avro.as_json(each)) for name, each in read(payload).items()}
 
 
 @dataclass(frozen=True)
 class _Plan:
     """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields.
 
-    `changed` converts a decoded record's values to values for Arrow. `plain`: the fields if all are plain, else None.
+    `changed` converts a decoded record's values to values for Arrow.
     """
 
-    read: Callable[[bytes], Any]
+    read: avro.Reader
     fields: dict[str, AvroType]
     changed: Callable[[Any], Any]
-    plain: tuple[PlainField, ...] | None
 
     __hash__ = object.__hash__
 
@@ -545,8 +341,7 @@ def _plan(schema: Schema, source: str) -> _Plan:
     except UndecodableError as cause:
         raise error("SCHEMA_UNUSABLE", source=source, reason=cause) from cause
     changed = members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
-    plain = plain_fields(record, fields)
-    return _Plan(avro.reader(avro.parsed(schema, source, raw=True)), fields, changed, plain)
+    return _Plan(avro.Reader(avro.parsed(schema, source, raw=True)), fields, changed)
 
 
 def _record(found: avro.Parsed, source: str) -> Any:
@@ -557,22 +352,13 @@ def _record(found: avro.Parsed, source: str) -> Any:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _resolved_known(schema: Schema, schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:
+def _resolved(schema: Schema, schema_id: int, reader: AvroReader) -> tuple[avro.Reader, _Plan]:
     source = f"{schema_id} at {reader.registry}"
     if reader.schema is None:
         plan = _plan(schema, source)
         return plan.read, plan
-    writer = avro.parsed(schema, source, raw=True)
-    return avro.reader(writer, avro.parsed(reader.schema, reader.source, raw=True)), _plan(reader.schema, reader.source)
-
-
-def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:
-    """Return the function that decodes values of the schema with this ID, and the plan for its records."""
-    assert reader.registry is not None
-    schema = reader.registry.schema(schema_id)
-    if schema is None or schema.kind != "AVRO":
-        raise UndecodableError(f"{reader.registry} has no Avro schema with the ID {schema_id}")
-    return _resolved_known(schema, schema_id, reader)
+    writer, target = avro.parsed(schema, source, raw=True), avro.parsed(reader.schema, reader.source, raw=True)
+    return avro.Reader(writer, target), _plan(reader.schema, reader.source)
 
 
 def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:

@@ -9,14 +9,25 @@ import functools
 import io
 import json
 import math
+import secrets
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamclient.errors import error
-from streamclient.formats.schemas import DIGITS, LEVELS, Budget, Schema, UndecodableError, is_deep, most_items, package
+from streamclient.formats.schemas import (
+    DIGITS,
+    ITEMS,
+    LEVELS,
+    Budget,
+    Schema,
+    UndecodableError,
+    is_deep,
+    most_items,
+    package,
+)
 
 #: Exceptions of `fastavro` for bytes that are not a value of the schema, and for values that do not fit it.
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -73,47 +84,80 @@ def _in_order(schema: Schema) -> list[Schema]:
     return [*found, schema]
 
 
-def reader(writer: Parsed, reader: Parsed | None = None) -> Callable[[bytes], Any]:
-    """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader`. Without `reader`,
-    the value has the schema `writer`.
+class Reader:
+    """Decodes bytes of the schema `writer` to values of the schema `reader`. Without `reader`, the values have the
+    schema `writer`.
 
-    The function raises UndecodableError for invalid bytes. If a value may exceed a bound, its items are counted before
+    Calling it raises UndecodableError for invalid bytes. If a value may exceed a bound, its items are counted before
     `fastavro` decodes it.
     """
-    fastavro = package("fastavro")
-    fastavro.read.LOGICAL_READERS.update(dict.fromkeys(_DECIMALS, _decimal))
-    problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
-    weights = _Weights()
-    fixed, densest = weights.of(writer.schema).items, weights.densest
-    is_within = not isinstance(writer.schema, dict)  # `fastavro` would parse a list or text for each value
-    guarded = _guarded(_within(writer) if is_within else writer.schema)
-    wanted = None if reader in (None, writer) else reader
-    target = None if wanted is None else _within(wanted) if is_within else wanted.schema
 
-    def value_of(data: bytes) -> Any:
+    def __init__(self, writer: Parsed, reader: Parsed | None = None) -> None:
+        package("fastavro").read.LOGICAL_READERS.update(dict.fromkeys(_DECIMALS, _decimal))
+        self._writer = writer
+        wanted = None if reader in (None, writer) else reader
+        self._one = _guarded(_followed(writer)), None if wanted is None else _followed(wanted)
+        self._many = [None if each is None else _listed(each) for each in self._one]
+        weights = _Weights()
+        self._fixed, self._densest = weights.of(writer.schema).items, weights.densest
+
+    def __call__(self, data: bytes) -> Any:
+        """Return the value of these bytes."""
         try:
-            if not fixed + densest * len(data) <= most_items(len(data)) or _LEAST in data:
-                _Count(data, writer.named).run(writer.schema)
-            stream = io.BytesIO(data)
-            value = fastavro.schemaless_reader(stream, guarded, target)
+            if not self._fixed + self._densest * len(data) <= most_items(len(data)) or _LEAST in data:
+                _Count(data, self._writer.named).run(self._writer.schema)
+            found = package("fastavro").schemaless_reader(io.BytesIO(data + _END), *self._one)
         except UndecodableError:
             raise
-        except problems as cause:
+        except (*WRONG, package("fastavro.read").SchemaResolutionError) as cause:
             raise UndecodableError(f"{type(cause).__name__}: {cause}") from cause
-        if stream.tell() != len(data):
-            raise UndecodableError(f"{len(data) - stream.tell()} bytes follow the value")
-        return value[_VALUE] if is_within else value
+        if found["end"] != _END:
+            raise UndecodableError("the value does not end where its bytes end")
+        return found["value"]
 
-    return value_of
+    def all(self, values: Sequence[bytes]) -> list[Any]:
+        """Return the value of each of these bytes, or an UndecodableError in its place.
+
+        If the values have no lists and maps, one call of `fastavro` decodes all of them, which takes half the time.
+        """
+        found = None if self._densest or self._fixed > ITEMS else self._at_once(values)
+        return [self._or_error(value) for value in values] if found is None else found
+
+    def _at_once(self, values: Sequence[bytes]) -> list[Any] | None:
+        """Return the values; None if one of them is invalid."""
+        fastavro, stream = package("fastavro"), io.BytesIO()
+        fastavro.schemaless_writer(stream, "long", len(values))
+        stream.write(_END.join((*values, b"")) + b"\0")
+        stream.seek(0)
+        try:
+            found = fastavro.schemaless_reader(stream, *self._many)
+        except (*WRONG, package("fastavro.read").SchemaResolutionError):
+            return None
+        return [each["value"] for each in found] if all(each["end"] == _END for each in found) else None
+
+    def _or_error(self, value: bytes) -> Any:
+        try:
+            return self(value)
+        except UndecodableError as problem:
+            return problem
 
 
-_VALUE = "value"
+#: Random bytes after each value. If they follow the decoded value, it ends where its bytes end.
+_END = secrets.token_bytes(16)
 
 
-def _within(schema: Parsed) -> Any:
-    """Return the schema of a record whose only field has this schema. Its values have the same bytes."""
-    made = {"type": "record", "name": "Value-", "fields": [{"name": _VALUE, "type": schema.schema}]}
-    return {**made, "__fastavro_parsed__": True, "__named_schemas": schema.named}
+def _followed(schema: Parsed) -> Any:
+    """Return the schema of a record: a value of this schema, and the bytes that follow it."""
+    end = {"type": "fixed", "name": "End-", "size": len(_END)}  # no name in Avro has a hyphen
+    fields = [{"name": "value", "type": schema.schema}, {"name": "end", "type": end}]
+    made = {"type": "record", "name": "Value-", "fields": fields}
+    return {**made, "__fastavro_parsed__": True, "__named_schemas": {**schema.named, "End-": end, "Value-": made}}
+
+
+def _listed(schema: Any) -> Any:
+    """Return the schema of a list of such records."""
+    parsed = ("__fastavro_parsed__", "__named_schemas")
+    return {"type": "array", "items": schema, **{name: schema[name] for name in parsed}}
 
 
 #: Bytes of the least integer. If it is the number of a list's members, `fastavro` mistakes it for zero, so the items of

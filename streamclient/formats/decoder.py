@@ -142,7 +142,7 @@ class Decoder:
             return lambda data: Decoded(_json(data), "json", schema_id)
         if schema.kind == "AVRO":
             parsed = avro.parsed(schema, source)
-            read = avro.reader(parsed)
+            read = avro.Reader(parsed)
             name = parsed.schema.get("name") if isinstance(parsed.schema, dict) else None
             return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name)
         messages = protobuf.Messages(schema, source)
