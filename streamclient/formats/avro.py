@@ -151,12 +151,12 @@ def _followed(schema: Parsed) -> Any:
     end = {"type": "fixed", "name": "End-", "size": len(_END)}  # no name in Avro has a hyphen
     fields = [{"name": "value", "type": schema.schema}, {"name": "end", "type": end}]
     made = {"type": "record", "name": "Value-", "fields": fields}
-    return {**made, "__fastavro_parsed__": True, "__named_schemas": {**schema.named, "End-": end, "Value-": made}}
+    return {**made, "__fastavro_parsed": True, "__named_schemas": {**schema.named, "End-": end, "Value-": made}}
 
 
 def _listed(schema: Any) -> Any:
     """Return the schema of a list of such records."""
-    parsed = ("__fastavro_parsed__", "__named_schemas")
+    parsed = ("__fastavro_parsed", "__named_schemas")
     return {"type": "array", "items": schema, **{name: schema[name] for name in parsed}}
 
 
