@@ -18,14 +18,11 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write import publishing
 from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.exactly_once import ExactlyOnceSender, pack_index, unpack_rows
 from spark_streams.write.executor import number_of_write
-from spark_streams.write.mover import Mover
-from spark_streams.write.protocol import Protocol
 from spark_streams.write.publishing import Publisher
-from spark_streams.write.records import Account, ChunkState, TaskRows, WriterId, manifest_of, parse_manifest
+from spark_streams.write.records import TaskRows, WriterId, manifest_of, parse_manifest
 from spark_streams.write.sink import Sink, plan, run_in
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -145,95 +142,6 @@ def test_other_rows_for_a_published_batch_are_a_warning_or_an_error(
     Attempt(instance.url, "a query's", "staged").task(0, range(25)).commit()
     assert "Batch 0 was already published with 20 rows. It was repeated with different rows (25)" in caplog.text
     assert numbers(client) == list(range(20))
-
-
-def test_a_complete_task_in_another_order_is_skipped_and_the_rest_is_written(
-    client: redis.Redis, instance: servers.Running
-) -> None:
-    """A finished task may be repeated with its rows in another order, as after a shuffle, and the other tasks are
-    written.
-    """
-    Attempt(instance.url, "first").task(0, range(20))
-    Attempt(instance.url, "second").task(0, range(19, -1, -1)).task(1, range(20, 40)).commit()
-    assert sorted(numbers(client)) == list(range(40))
-
-
-def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
-    client: redis.Redis, instance: servers.Running
-) -> None:
-    """A late task of a replaced or finished attempt adds no rows, even if its fence was deleted."""
-    Attempt(instance.url, "first").task(0, range(20))
-    late = Attempt(instance.url, "first")
-    sender, chunks = late.sender(1), list(late.chunks(range(20, 40)))
-    sender.submit(chunks[0])
-    sender.settle()
-    Attempt(instance.url, "second").task(0, range(20)).task(1, range(20, 40)).commit()
-    sender.submit(chunks[1])
-    with pytest.raises(WriteError, match=r"ATTEMPT_REPLACED.*batch 0"):
-        sender.finish()
-    for key in client.keys("pystreams:fence:*:[01]"):
-        client.delete(key)
-    Attempt(instance.url, "second").task(0, range(20)).task(1, range(20, 40))
-    assert sorted(numbers(client)) == list(range(40))
-
-
-@pytest.mark.parametrize("published", [0, 1, 3])
-def test_any_other_attempt_completes_a_started_publication(
-    client: redis.Redis, instance: servers.Running, published: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a driver dies while publishing, the next driver completes that publication, whatever its own rows are."""
-    first = Attempt(instance.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
-    assert numbers(client) == []
-    move, left = Mover.move, [published]
-
-    def die(self: Mover, number: int, state: ChunkState) -> bool:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return move(self, number, state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Mover, "move", die)
-        with pytest.raises(KeyboardInterrupt):
-            first.commit()
-    Attempt(instance.url, "second", "staged").task(0, range(100, 110)).commit()
-    assert numbers(client) == list(range(40))
-    Attempt(instance.url, "third", "staged", batch=1).task(0, range(40, 45)).commit()
-    assert numbers(client) == list(range(45))
-
-
-def test_a_late_driver_does_not_take_over_a_publication(
-    client: redis.Redis, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A driver that pauses after its claims fails if another driver has started publishing meanwhile.
-
-    The third driver completes the second driver's publication.
-    """
-    first = Attempt(instance.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
-    second = Attempt(instance.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
-    prepare, move, left = publishing.prepare, Mover.move, [1]
-
-    def die(self: Mover, number: int, state: ChunkState) -> bool:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return move(self, number, state)
-
-    def stand_still(connection: Connection, protocol: Protocol, account: Account) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(publishing, "prepare", prepare)
-            patch.setattr(Mover, "move", die)
-            with pytest.raises(KeyboardInterrupt):
-                second.commit()
-        prepare(connection, protocol, account)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(publishing, "prepare", stand_still)
-        with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
-            first.commit()
-    Attempt(instance.url, "third", "staged").task(0, range(40)).commit()
-    assert (numbers(client), numbers(client, "t")) == ([*range(25)], [*range(25, 40)])
-    assert client.keys("*staged*") == []
 
 
 def test_staged_rows_of_an_attempt_that_died_are_never_published(
@@ -448,46 +356,6 @@ def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.R
         finally:
             client.config_set("maxmemory", 0)
             client.config_set("maxmemory-policy", "noeviction")
-
-
-def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
-    client: redis.Redis, instance: servers.Running
-) -> None:
-    """A replay that differs in one stream, or leaves out rows or a stream, adds nothing to any stream."""
-    Attempt(instance.url, "first").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
-    before = {name: numbers(client, name) for name in "abc"}
-    others: dict[str, dict[str, Sequence[int]]] = {
-        "other rows at b, and a new stream": {"c": range(30, 40), "a": range(10), "b": range(11, 21)},
-        "b is left out": {"a": range(10), "c": range(10, 20)},
-        "b has fewer rows": {"a": range(10), "b": range(10, 15)},
-        "no rows at all": {},
-    }
-    for name, rows in others.items():
-        again = Attempt(instance.url, name)
-        for partition, (stream, part) in enumerate(sorted(rows.items())):
-            again.task(partition, part, stream=stream)
-        with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-            again.commit()
-        assert {name: numbers(client, name) for name in "abc"} == before, name
-    last = Attempt(instance.url, "last").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
-    last.task(2, [5], stream="c").commit()
-    assert [numbers(client, name) for name in "abc"] == [[*range(10)], [*range(10, 20)], [5]]
-
-
-def test_a_late_task_writes_to_no_stream(client: redis.Redis, instance: servers.Running) -> None:
-    """After the batch was committed, a late task of any attempt adds nothing to any stream."""
-    first = Attempt(instance.url, "first").task(0, range(10), stream="a")
-    late = first.sender(1)
-    chunk = next(first.chunks(range(10, 15), stream="late"))
-    late._enter([b"late"])  # the task has read the records and is then delayed
-    Attempt(instance.url, "second").task(0, range(10), stream="a").commit()
-    with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
-        late.submit(chunk)
-    first.task(2, range(20, 30), stream="later")
-    assert (numbers(client, "late"), numbers(client, "later")) == ([], [])
-    Attempt(instance.url, "second", batch=1).task(0, [1], stream="a").commit()
-    with pytest.raises(WriteError, match=r"BATCH_COMMITTED.*batch 0, but batch 1 .*committed"):
-        Attempt(instance.url, "copy").task(0, [7], stream="elsewhere")
 
 
 @pytest.mark.parametrize("mode", MODES)

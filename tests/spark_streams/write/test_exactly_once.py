@@ -16,6 +16,7 @@ from spark_streams.errors import PystreamsError, WriteError
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.protocol import retention_ms
 from spark_streams.write.records import WriterId
 from spark_streams.write.sink import Sink
 from streamclient.config.address import Address
@@ -72,14 +73,6 @@ def test_a_repeated_task_adds_nothing(client: redis.Redis, instance: servers.Run
     assert numbers(client) == [*range(1000), *range(10), 1000]
 
 
-@pytest.mark.parametrize("written", [1, 99, 100, 250])
-def test_a_second_attempt_adds_the_remaining_rows(client: redis.Redis, instance: servers.Running, written: int) -> None:
-    """If a first attempt has written some of the rows, the second attempt adds the rest."""
-    Task(instance.url).feed(table(0, written)).finish()
-    Task(instance.url).feed(table(0, 400)).finish()
-    assert numbers(client) == list(range(400))
-
-
 def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, instance: servers.Running) -> None:
     """A replay with other or fewer rows, and a task of an earlier batch, fail and change nothing."""
     Task(instance.url).feed(table(0, 250)).finish()
@@ -89,25 +82,6 @@ def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, instanc
     with pytest.raises(WriteError, match="FENCE_AHEAD"):
         Task(instance.url, batch=-1).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(250))
-
-
-def test_concurrent_attempts_add_each_row_once(client: redis.Redis, instance: servers.Running) -> None:
-    """Concurrent attempts of one task, as with speculation, write each row once."""
-    problems: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            assert Task(instance.url, chunk_size=7).feed(table(0, 2000)).finish() == 2000
-        except BaseException as problem:  # noqa: BLE001 - handed to the test
-            problems.append(problem)
-
-    twins = [threading.Thread(target=attempt) for _ in range(4)]
-    for twin in twins:
-        twin.start()
-    for twin in twins:
-        twin.join()
-    assert problems == []
-    assert numbers(client) == list(range(2000))
 
 
 def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, instance: servers.Running) -> None:
@@ -231,16 +205,18 @@ def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(instance.url))
-        sender = AtLeastOnceSender(connection, WriteOptions(stream="s", chunk_size=30))
-        for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, False, False)).chunks([table(0, 100)]):
+        options = WriteOptions(stream="s", chunk_size=30)
+        sender = AtLeastOnceSender(connection, options)
+        for chunk in RowEncoder(options, WriteSchema(("n",), False, False, False)).chunks([table(0, 100)]):
             sender.submit(chunk)
         sender.finish()
         connection.close()
     assert numbers(client) == [*range(100), *range(100)]
     assert client.keys("*") == [b"s"]
     connection = Connection(Address(instance.url))
-    sender = AtLeastOnceSender(connection, WriteOptions(stream="t"))
-    for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
+    options = WriteOptions(stream="t")
+    sender = AtLeastOnceSender(connection, options)
+    for chunk in RowEncoder(options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
         sender.submit(chunk)
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):
         sender.finish()
@@ -275,3 +251,13 @@ def test_records_outlive_a_jump_of_the_servers_clock(lasting: bool) -> None:
         assert first.feed(table(250, 300)).finish() == 300
         assert task().feed(table(0, 300)).finish() == 300
         assert numbers(client) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("retention", "named", "unnamed"), [(0, 0, 30), (1, 1, 30), (2, 2, 30), (30, 30, 30), (45, 45, 45)]
+)
+def test_a_short_retention_does_not_shorten_an_unnamed_write(retention: int, named: int, unnamed: int) -> None:
+    """Records of a running unnamed write last at least 30 days; other records last as long as fenceRetention."""
+    day = 86_400_000
+    options = WriteOptions(stream="s", fence_retention=retention * day)
+    assert (retention_ms(options, lasting=True), retention_ms(options, lasting=False)) == (named * day, unnamed * day)
