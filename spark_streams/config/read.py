@@ -1,6 +1,6 @@
 """Options of a read, and checks of options that exclude or require each other.
 
-Each subject has a class; the class for columns is in `column_options`. Readers get `ReadOptions`, which combines all
+Each subject has a class; the classes for columns are in `common`. Readers get `ReadOptions`, which combines all
 classes. Redis searches keys only by glob, so the names of `subscribePattern` are matched here.
 """
 
