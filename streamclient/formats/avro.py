@@ -98,13 +98,15 @@ class Reader:
         wanted = None if reader in (None, writer) else reader
         self._one = _guarded(_followed(writer)), None if wanted is None else _followed(wanted)
         self._many = [None if each is None else _listed(each) for each in self._one]
-        weights = _Weights()
-        self._fixed, self._densest = weights.of(writer.schema).items, weights.densest
+        known: dict[str, float] = {}
+        for schema in writer.named.values():
+            _most(schema, known)
+        self._is_bounded = _most(writer.schema, known) <= ITEMS
 
     def __call__(self, data: bytes) -> Any:
         """Return the value of these bytes."""
         try:
-            if not self._fixed + self._densest * len(data) <= most_items(len(data)) or _LEAST in data:
+            if not self._is_bounded:
                 _Count(data, self._writer.named).run(self._writer.schema)
             found = package("fastavro").schemaless_reader(io.BytesIO(data + _END), *self._one)
         except UndecodableError:
@@ -120,7 +122,7 @@ class Reader:
 
         If the values have no lists and maps, one call of `fastavro` decodes all of them, which takes half the time.
         """
-        found = None if self._densest or self._fixed > ITEMS else self._at_once(values)
+        found = self._at_once(values) if self._is_bounded else None
         return [self._or_error(value) for value in values] if found is None else found
 
     def _at_once(self, values: Sequence[bytes]) -> list[Any] | None:
@@ -160,9 +162,6 @@ def _listed(schema: Any) -> Any:
     return {"type": "array", "items": schema, **{name: schema[name] for name in parsed}}
 
 
-#: Bytes of the least integer. If it is the number of a list's members, `fastavro` mistakes it for zero, so the items of
-#: values that contain these bytes are counted.
-_LEAST = b"\xff" * 9 + b"\1"
 _LONGEST = 10  # maximum number of bytes of an integer
 _OURS = "pystreams-decimal"
 _DECIMALS = (f"bytes-{_OURS}", f"fixed-{_OURS}")
@@ -266,7 +265,9 @@ class _Count:
             if count < 0:
                 count = -count
                 self._number()  # the size of the members
-            for _ in range(count):
+            size = _SIZES.get(inner, 0) if isinstance(inner, str) and not is_map else 0
+            self._pass(count * size)
+            for _ in range(0 if size else count):
                 before = self._at
                 if is_map:
                     self._pass(self._number())
@@ -296,58 +297,25 @@ class _Count:
         raise EOFError(f"an integer of more than {_LONGEST} bytes")
 
 
-@dataclass(frozen=True)
-class _Weight:
-    """Weight of a type: the minimum size of a value in bytes, and the maximum number of items in it.
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}  # in bytes
 
-    Members of lists and maps are not counted.
+
+def _most(schema: Any, known: dict[str, float]) -> float:
+    """Return the maximum number of items in a value; infinity if it may have lists or maps, or contains its own type.
+
+    `known`: the numbers of named types, which this function adds.
     """
-
-    size: int
-    items: int
-
-
-_SIZES = {"null": 0, "float": 4, "double": 8}  # in bytes; values of other types have at least one byte
-
-
-class _Weights:
-    """Weights of the types in a schema. `densest`: maximum number of items per byte in a list or map."""
-
-    def __init__(self) -> None:
-        self.densest = 0.0
-        self._named: dict[str, _Weight | None] = {}
-
-    def of(self, schema: Any) -> _Weight:
-        """Return the weight of a type."""
-        if isinstance(schema, list):
-            branches = [self.of(each) for each in schema] or [_Weight(0, 0)]
-            return _Weight(1 + min(each.size for each in branches), max(each.items for each in branches))
-        if isinstance(schema, str):
-            if schema not in self._named:
-                return _Weight(_SIZES.get(schema, 1), 0)
-            found = self._named[schema]
-            if found is None:  # the type contains itself, so the value determines its size and depth
-                self.densest = math.inf
-            return found or _Weight(0, 1)
-        for name, each in schema.get("__named_schemas", {}).items():
-            if name not in self._named and name != schema.get("name"):
-                self.of(each)
-        if "name" not in schema:
-            return self._new(schema)
-        self._named[schema["name"]] = None
-        made = self._named[schema["name"]] = self._new(schema)
-        return made
-
-    def _new(self, schema: Any) -> _Weight:
-        if "fields" in schema:
-            fields = [self.of(each["type"]) for each in schema["fields"]]
-            return _Weight(sum(each.size for each in fields), 1 + sum(each.items for each in fields))
-        if schema["type"] in ("array", "map"):
-            inner = self.of(schema["items" if schema["type"] == "array" else "values"])
-            size = inner.size + (schema["type"] == "map")  # the key
-            self.densest = max(self.densest, inner.items / size if size else math.inf)
-            return _Weight(1, 1)
-        return _Weight(schema["size"], 0) if schema["type"] == "fixed" else self.of(schema["type"])
+    if isinstance(schema, list):
+        return max((_most(each, known) for each in schema), default=0)
+    if isinstance(schema, str):
+        return known.get(schema, 0)
+    if schema["type"] in ("array", "map"):
+        return math.inf
+    if "fields" not in schema:
+        return 0 if "name" in schema else _most(schema["type"], known)
+    known[schema["name"]] = math.inf
+    made = known[schema["name"]] = 1 + sum(_most(each["type"], known) for each in schema["fields"])
+    return made
 
 
 def as_json(value: Any) -> Any:
