@@ -26,7 +26,7 @@ from typing import Any
 
 _DAEMON = "pyspark.daemon"
 _FORMAT, _TIME = "%(asctime)s %(levelname)s %(name)s: %(message)s", "%y/%m/%d %H:%M:%S"  # like Spark's own log
-_modules = 0  # number of modules loaded when they were last excluded
+excluded = 0  # number of modules loaded when they were last excluded
 
 
 class TaskCopy:
@@ -70,9 +70,9 @@ def _acknowledge(descriptor: int) -> None:
 
 def _spare_modules() -> None:
     """Exclude the loaded modules from the garbage collection that runs after each task."""
-    global _modules  # noqa: PLW0603 - state of the process
-    if len(sys.modules) != _modules:
-        _modules = len(sys.modules)
+    global excluded  # noqa: PLW0603 - state of the process
+    if len(sys.modules) != excluded:
+        excluded = len(sys.modules)
         gc.freeze()
 
 

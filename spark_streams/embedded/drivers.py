@@ -97,7 +97,7 @@ def ancestors() -> Iterator[Process]:
 
 def is_java(pid: int) -> bool:
     """Return whether the process is a JVM."""
-    return Path((_command(pid) or [""])[0]).name == "java"
+    return Path((command_line(pid) or [""])[0]).name == "java"
 
 
 def is_running(words: Sequence[str]) -> bool:
@@ -116,7 +116,7 @@ def spark_master(pid: int) -> str | None:
     the file of `--properties-file` (drivers in YARN and Kubernetes). Without this argument, it is searched in
     spark-defaults.conf in SPARK_CONF_DIR.
     """
-    words = _command(pid)
+    words = command_line(pid)
     files = [Path(os.environ[_CONF], "spark-defaults.conf")] if _CONF in os.environ else []
     for word, following in itertools.pairwise(words):
         if word == "--master":
@@ -143,7 +143,7 @@ def spark_service() -> str | None:
     A service runs queries of other programs. The JVM of a pipeline has the program cli.py of pyspark as its parent.
     """
     for process in ancestors():
-        for word in _command(process.pid):
+        for word in command_line(process.pid):
             if word.endswith("pyspark/pipelines/cli.py"):
                 return "a declarative pipeline (spark-pipelines)"
             if word == "org.apache.spark.sql.connect.service.SparkConnectServer":
@@ -153,13 +153,13 @@ def spark_service() -> str | None:
 
 def shown(pid: int) -> str:
     """Return a process's command line for a message. The middle is omitted if the command line is long."""
-    text = " ".join(_command(pid)).strip()
+    text = " ".join(command_line(pid)).strip()
     return text if len(text) <= _SHOWN else f"{text[:20]}...{text[23 - _SHOWN :]}"
 
 
 def value_of(pid: int, word: str) -> str | None:
     """Return the word that follows `word` on a process's command line; None if there is no such word."""
-    return next((following for each, following in itertools.pairwise(_command(pid)) if each == word), None)
+    return next((following for each, following in itertools.pairwise(command_line(pid)) if each == word), None)
 
 
 def _stat(pid: int) -> tuple[int, str, str]:
@@ -181,13 +181,14 @@ def _stat(pid: int) -> tuple[int, str, str]:
 def _commands() -> Iterator[list[str]]:
     """Yield the words of each running process's command line, if this user may read it."""
     if _PROC.joinpath("self").exists():
-        yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
+        yield from (command_line(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
         return
     lines = subprocess.run(["ps", "-axwwo", "command="], capture_output=True, text=True, check=False).stdout
     yield from (line.split() for line in lines.splitlines())
 
 
-def _command(pid: int) -> list[str]:
+def command_line(pid: int) -> list[str]:
+    """Return the words of a process's command line; no words if this user may not read it."""
     if _PROC.joinpath("self").exists():
         try:
             return [word.decode(errors="replace") for word in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")]

@@ -36,7 +36,7 @@ def reader(options: ReadOptions) -> Reader:
 
     Raises SCHEMA_UNUSABLE and errors of a registry.
     """
-    registry = _registry(options)
+    registry = registry_of(options)
     schema, source = _configured(options), _source(options)
     if schema is None and registry is not None:
         subject = _subject(options)
@@ -58,7 +58,7 @@ def schema(options: ReadOptions) -> spark.StructType:
     """
     found = reader(options)
     if found.schema is None:
-        fail("SUBJECT_MISSING", registry=_registry(options), subject=_subject(options) or "(several streams)")
+        fail("SUBJECT_MISSING", registry=registry_of(options), subject=_subject(options) or "(several streams)")
     made = attributes()
     for field in found.fields():
         if field.name not in made.fieldNames():
@@ -71,7 +71,7 @@ def writer(options: WriteOptions, fields: Any) -> Writer:
 
     Raises SCHEMA_UNUSABLE, SCHEMA_INCOMPATIBLE, SUBJECT_MISSING and errors of a registry.
     """
-    registry = _registry(options)
+    registry = registry_of(options)
     schema, source = _configured(options), _source(options)
     schema_id: int | None = None
     if registry is not None:
@@ -149,7 +149,8 @@ def _subject(options: ReadOptions | WriteOptions) -> str | None:
     return f"{streams[0]}-value" if len(streams) == 1 else None
 
 
-def _registry(options: ReadOptions | WriteOptions) -> Registry | None:
+def registry_of(options: ReadOptions | WriteOptions) -> Registry | None:
+    """Return the registry that the options name; None if they name none."""
     if options.registry_url is None:
         return None
     ca_file = options.registry_ca

@@ -114,7 +114,7 @@ _ID_LIMIT = 2**31  # IDs are positive 32-bit integers
 _DEEPEST = 20  # maximum depth of references
 _MOST_REFERENCES = 1000  # maximum number of a schema's direct and indirect references
 #: Maximum size of a reply in bytes.
-_MOST_BYTES = 16 << 20
+MOST_BYTES = 16 << 20
 _SHOWN = 300  # maximum number of characters of a response in an error
 
 
@@ -327,9 +327,9 @@ class _Call:
     def _answer(self, request: urllib.request.Request) -> Mapping[str, Any]:
 
         context = tls_context(self._registry.tls) if self._url.startswith("https") else None
-        text = reply(request, self._until, context, _MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            self._malformed(f"it has more than {_MOST_BYTES:,} bytes")
+        text = reply(request, self._until, context, MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            self._malformed(f"it has more than {MOST_BYTES:,} bytes")
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
@@ -350,7 +350,7 @@ class _Call:
 
         text = ""
         with contextlib.suppress(OSError, http.client.HTTPException):
-            text = refused.read(_MOST_BYTES).decode("utf-8", "replace")
+            text = refused.read(MOST_BYTES).decode("utf-8", "replace")
         try:
             reason = str(json.loads(text)["message"])
         except (ValueError, LookupError, TypeError, RecursionError):

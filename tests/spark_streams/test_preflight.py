@@ -122,18 +122,13 @@ def test_a_write_in_foreach_batch_needs_a_name(monkeypatch: pytest.MonkeyPatch) 
 def test_start_refuses_wrong_options() -> None:
     """`start()` rejects wrong options of a streaming write, and accepts Spark's own options."""
 
-    class Frame:
-        """Stub of a DataFrame."""
-
-        _session = None
-
-        class _plan:
-            pass
+    class Plan:
+        """Stub of a plan."""
 
     def writer(**options: Any) -> Any:
         made = DataStreamWriter.__new__(DataStreamWriter)
-        made._write_stream = WriteStreamOperation(Frame._plan)  # type: ignore[arg-type]
-        made._write_proto = made._write_stream.write_op
+        stream = WriteStreamOperation(Plan)  # type: ignore[arg-type]
+        vars(made).update(_write_stream=stream, _write_proto=stream.write_op)
         return made.format("pystreams").options(**options)
 
     assert writer(checkpointLocation="/x", maxlen=5).start("s", queryName="q") == (("s",), {"queryName": "q"})

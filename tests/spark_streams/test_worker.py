@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
@@ -22,13 +23,14 @@ from spark_streams.read.calls import StreamCalls
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write.sink import BatchWriter, StreamWriter
 
+#: The main module of a worker.
+DAEMON: Any = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"))
+
 
 @pytest.fixture
 def in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process looks like a Spark worker."""
-    main = ModuleType("__main__")
-    monkeypatch.setattr(main, "__spec__", SimpleNamespace(name="pyspark.daemon"))
-    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setitem(sys.modules, "__main__", DAEMON)
     monkeypatch.setattr(gc, "freeze", lambda: None)
 
 
@@ -39,19 +41,17 @@ def test_modules_are_frozen_only_in_a_worker(monkeypatch: pytest.MonkeyPatch) ->
     """
     frozen: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))
-    monkeypatch.setattr(worker, "_modules", 0)
+    monkeypatch.setattr(worker, "excluded", 0)
     worker.prepare()
     assert not frozen
-    main = ModuleType("__main__")
-    monkeypatch.setattr(main, "__spec__", SimpleNamespace(name="pyspark.daemon"))
-    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setitem(sys.modules, "__main__", DAEMON)
     worker.prepare()
     worker.prepare()
     assert len(frozen) == 1
     monkeypatch.setitem(sys.modules, "loaded_later", ModuleType("loaded_later"))
     worker.prepare()
     assert frozen[1] == frozen[0] + 1
-    monkeypatch.setattr(worker, "_modules", 0)
+    monkeypatch.setattr(worker, "excluded", 0)
     PystreamsDataSource({})
     assert len(frozen) == 3
 

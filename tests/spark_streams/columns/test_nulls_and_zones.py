@@ -79,8 +79,8 @@ def test_a_null_is_not_malformed() -> None:
 
 def test_nulls_do_not_affect_inferred_types() -> None:
     """The text of nullValue does not affect the inferred type of a column."""
-    found = inference._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
-    assert found == {"n": t.IntegerType(), "m": t.StringType()}
+    found = inference.schema([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], None, "\\N")
+    assert (found["n"].dataType, found["m"].dataType) == (t.IntegerType(), t.StringType())
 
 
 def test_sampling_size_limits_the_inferred_entries(site: Site) -> None:

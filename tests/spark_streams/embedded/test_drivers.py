@@ -70,7 +70,7 @@ def test_a_master_that_is_not_local_needs_a_url(
     (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.setattr(drivers, "_command", lambda _pid: words)
+    monkeypatch.setattr(drivers, "command_line", lambda _pid: words)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     jvm = Process.of(os.getpid())
     if refused is None:
@@ -84,7 +84,7 @@ def test_a_master_in_sparks_defaults_is_used(monkeypatch: pytest.MonkeyPatch, tm
     """Without a master on the command line, the one in spark-defaults.conf is used."""
     (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(drivers, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
+    monkeypatch.setattr(drivers, "command_line", lambda _pid: ["/opt/jdk/bin/java", "x"])
     assert drivers.spark_master(1) == "yarn"
     (tmp_path / "spark-defaults.conf").unlink()
     assert drivers.spark_master(1) is None
@@ -103,7 +103,7 @@ def test_a_service_needs_a_server_or_a_directory(
 ) -> None:
     """Pipelines and Connect servers cannot use an engine in memory; the error names three remedies."""
     me = Process.of(os.getpid())
-    monkeypatch.setattr(drivers, "_command", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
+    monkeypatch.setattr(drivers, "command_line", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
     monkeypatch.setattr(drivers, "find_process", lambda: me)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):

@@ -155,11 +155,11 @@ def test_the_registry_has_the_options_of_its_login() -> None:
         "schemaRegistry.password": "secret",
         "schemaRegistry.timeoutMs": "2s",
     }
-    made = resolution._registry(read_options(options))
+    made = resolution.registry_of(read_options(options))
     assert isinstance(made, Registry)
     assert (made.url, made.user, made.password, made.seconds) == ("https://registry/path", "ann", "secret", 2.0)
     assert made.tls.ca_file == "/ca"
     assert "secret" not in repr(made) + repr(read_options(options))
-    separate = resolution._registry(read_options({**options, "schemaRegistry.caFile": "/own"}))
+    separate = resolution.registry_of(read_options({**options, "schemaRegistry.caFile": "/own"}))
     assert separate is not None
     assert separate.tls.ca_file == "/own"

@@ -19,7 +19,6 @@ from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
-from streamclient import link as link_module
 from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -156,20 +155,19 @@ def test_a_temporary_error_is_retried(words: str) -> None:
         server.end()
 
 
-def test_a_blocking_command_extends_the_timeout(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocking_command_extends_the_timeout(site: Site) -> None:
     """A read may block for longer than the socket's timeout; a server that does not answer is an error after the
     timeout.
     """
-    monkeypatch.setattr(link_module, "_TIMEOUT_SECONDS", 0.5)
-    connection = Connection(Address(site.url, retry_ms=0))
+    connection = Connection(Address(site.url, retry_ms=0, answer_seconds=0.5))
     assert connection.pipeline([("XREAD", "BLOCK", 700, "STREAMS", "s", "$")]) == [None]
     assert connection.command("PING") == b"PONG"
     connection.close()
-    monkeypatch.setattr(link_module, "_TIMEOUT_SECONDS", 0.05)
     silent = socket.create_server(("127.0.0.1", 0))
     try:
+        address = Address(f"redis://127.0.0.1:{silent.getsockname()[1]}", retry_ms=0, answer_seconds=0.05)
         with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*[Tt]ime"):
-            Connection(Address(f"redis://127.0.0.1:{silent.getsockname()[1]}", retry_ms=0)).command("PING")
+            Connection(address).command("PING")
     finally:
         silent.close()
 

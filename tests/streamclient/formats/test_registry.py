@@ -124,7 +124,7 @@ def test_a_temporary_failure_is_retried() -> None:
 
 def test_a_huge_reply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply above the size limit is an error."""
-    monkeypatch.setattr(registry_module, "_MOST_BYTES", 20)
+    monkeypatch.setattr(registry_module, "MOST_BYTES", 20)
     with schema_registry() as server:
         number = Registry.at(server.url).register("s-value", Schema("AVRO", ONE))
         with pytest.raises(PystreamsError, match=r"REGISTRY_REFUSED.*more than 20 bytes"):
