@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
 
+from spark_streams import preflight
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
 
@@ -46,6 +48,22 @@ def test_a_replay_with_other_rows_is_refused(bench: Bench) -> None:
     with pytest.raises(StreamingQueryException, match=r"REPLAY_DIFFERS.*Partition 0 of batch 0 "):
         bench.run(frame.schema("n int").load().select((f.col("n") + 1).alias("n")), stream="out")
     assert bench.numbers("out") == list(range(10))
+
+
+def test_a_plan_that_is_not_deterministic_is_warned_of_once(bench: Bench) -> None:
+    """A query whose batches would have other rows when they are repeated is warned of once, also in `foreachBatch`."""
+    preflight.install(connect=False)
+    bench.add("s", 50)
+    frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=20)
+    rows = frame.schema("n int").load().withColumn("chance", f.rand())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bench.run(rows, foreach_batch=lambda batch, _: bench.write(batch, stream="out"))
+    texts = [str(each.message) for each in caught if "not deterministic" in str(each.message)]
+    assert len(texts) == 1
+    assert "(rand())" in texts[0]
+    assert texts[0].endswith("Use writeMode=staged.")
+    assert bench.numbers("out") == list(range(50))
 
 
 def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Path) -> None:
