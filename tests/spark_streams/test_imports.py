@@ -1,4 +1,4 @@
-"""Cost of starting a query: modules that each of its Python processes imports in addition to Spark's."""
+"""The data source object: what each of a query's Python processes imports for it, and how it is pickled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource
 
+from spark_streams.source import PystreamsDataSource
 from tests import ROOT
 
 _SPARK = ("pyspark.sql.streaming.datasource", "pyspark.sql.pandas.types", "numpy", "pyarrow")
@@ -109,3 +112,19 @@ def test_a_process_imports_only_what_it_needs(
     assert (_SLOW | others).intersection(found) == set()
     ours = [name for name in found if name.partition(".")[0] in _OURS]
     assert len(ours) <= most
+
+
+class Renamed(PystreamsDataSource):
+    """A user's source that is derived from `PystreamsDataSource`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "renamed"
+
+
+@pytest.mark.parametrize("kind", [PystreamsDataSource, Renamed])
+def test_pickling_keeps_a_source(kind: type[DataSource]) -> None:
+    """Pickling keeps the source's class, also a derived one, and its options."""
+    found = cloudpickle.loads(cloudpickle.dumps(kind({"stream": "s", "url": "redis://localhost"})))
+    assert (type(found), found.name()) == (kind, kind.name())
+    assert dict(found.options) == {"stream": "s", "url": "redis://localhost"}

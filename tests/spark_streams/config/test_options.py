@@ -1,4 +1,4 @@
-"""Options and addresses: parsed once, rejected with advice, and never shown with a password."""
+"""Options, positions and addresses: parsed once, rejected with advice, and never shown with a password."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import string
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pystreams.values.names import glob_pattern
 from spark_streams import errors
-from spark_streams.config import options
+from spark_streams.config import options, positions, read
 from spark_streams.config.options import SECTIONS
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
@@ -21,6 +24,7 @@ from streamclient.config import connect
 from streamclient.config.address import Address, Embedded
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of
+from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 from tests import ROOT
 
 
@@ -323,3 +327,104 @@ def test_sparks_own_options_of_a_streaming_write_are_accepted(name: str) -> None
     options.check_names([name])
     with pytest.raises(OptionsError, match="UNKNOWN_OPTION"):
         options.write_options({"stream": "s", f"{name}x": "true"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("regex", "glob"),
+    [
+        ("sensors.*", "sensors*"),
+        (r"^a\.b-.+$", r"a.b\-*"),
+        ("t[0-9].", "t*"),
+        ("[^x]y", "*"),
+        (r"q\?", r"q\?*"),
+        ("ab*", "a*"),
+        ("ab+", "ab*"),
+        ("ab{0}", "a*"),
+        ("a|b", "*"),
+        ("(?i)a", "*"),
+        (r"\d", "*"),
+    ],
+)
+def test_a_regular_expression_is_searched_by_its_first_characters(regex: str, glob: str) -> None:
+    """The server searches by a glob that matches at least the names that the regular expression matches."""
+    assert read.around(options.read_options({"subscribePattern": regex}).pattern or "") == glob
+
+
+@given(st.from_regex(r"\A([a-c.*?+^$|()\[\]\\-]|[a-c]{1,3}){1,8}\Z"), st.text("abc.-*[]", max_size=6))
+def test_the_glob_misses_no_name(regex: str, name: str) -> None:
+    """Whatever the regular expression, the glob matches every name that it matches."""
+    try:
+        matches = re.fullmatch(regex, name) is not None
+    except (re.error, FutureWarning):  # a nested set
+        return
+    if matches:
+        assert glob_pattern(read.around(regex).encode()).fullmatch(name.encode())
+
+
+@pytest.mark.parametrize("regex", ["[a", "(", "a{2,1}", "*"])
+def test_a_text_that_is_no_regular_expression_is_refused(regex: str) -> None:
+    with pytest.raises(OptionsError, match="it is not a regular expression"):
+        options.read_options({"subscribePattern": regex})
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "after"),
+    [
+        ("5-3", False, StreamId(5, 2)),
+        ("5", False, StreamId(4, U64_MAX)),
+        ("(5-3", False, StreamId(5, 3)),
+        ("(5", False, StreamId(5, 0)),
+        ("0", False, ZERO),
+        ("5-3", True, StreamId(5, 3)),
+        ("5", True, StreamId(5, U64_MAX)),
+        ("(5-3", True, StreamId(5, 2)),
+        ("(5", True, StreamId(5, U64_MAX - 1)),
+        ("18446744073709551615-18446744073709551615", True, LAST),
+    ],
+)
+def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: StreamId) -> None:
+    """As in XRANGE, IDs are inclusive, `(` makes them exclusive, and a missing sequence number is the lowest in a start
+    and the highest in an end.
+    """
+    parse = positions.parse_end if end else positions.parse_start
+    assert parse(text, ("s",)).of("s").after == after
+
+
+def test_positions_for_each_stream() -> None:
+    """A JSON object gives each stream its own position."""
+    parsed = positions.parse_start('{"a": "earliest", "b": "7-1"}', ("a", "b"))
+    assert parsed.of("a").kind == "earliest"
+    assert parsed.of("b").after == StreamId(7, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "{", '{"a": "earliest"}', '{"a": "1", "b": "2", "c": "3"}', '{"a": "x", "b": "1"}']
+)
+def test_invalid_positions_are_rejected(text: str) -> None:
+    """Malformed positions, and JSON with more or fewer streams than the query, are errors that name the option."""
+    with pytest.raises(OptionsError, match="startingOffsets"):
+        options.read_options({"streams": "a,b", "startingOffsets": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "kind"),
+    [("-", False, "earliest"), ("$", False, "latest"), ("$", True, "latest"), ("+", True, "latest")],
+)
+def test_signs_of_commands_are_accepted(text: str, end: bool, kind: str) -> None:
+    """`-`, `$` and `+` have the meaning that they have in XRANGE and XREAD."""
+    parse = positions.parse_end if end else positions.parse_start
+    assert parse(text, ("s",)).of("s").kind == kind
+
+
+def test_positions_with_partitions_are_rejected() -> None:
+    """Kafka's JSON with partitions is an error with the correct form."""
+    with pytest.raises(OptionsError, match=r'startingTimestamp.* no partitions, so write \{"a": \.\.\.'):
+        options.read_options({"subscribe": "a", "startingOffsetsByTimestamp": '{"a": {"0": 1000}}'})
+
+
+@pytest.mark.parametrize("text", ["2024", "2024-06", "20240601", "(2024-06"])
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"])
+def test_dates_are_never_taken_for_ids_or_milliseconds(option: str, text: str) -> None:
+    """A year, a month, or a date without dashes is an error, not a time in January 1970."""
+    with pytest.raises(OptionsError, match=option):
+        options.read_options({"stream": "a", option: text})

@@ -1,4 +1,4 @@
-"""Embedded engine: one per driver, found by the driver's processes, and stopped with the driver."""
+"""Embedded engine: one per driver, its directory, its notices to users, and its end with the driver."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 
 from spark_streams.embedded import drivers, launcher, supervisor
+from spark_streams.embedded.drivers import Process
 from spark_streams.embedded.supervisor import Record
+from spark_streams.errors import EmbeddedError
 from tests import ROOT
 from tests.suite.jvm import QUICK
 from tests.suite.long import long_only
-from tests.suite.waiting import wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
 Run = Callable[..., "subprocess.Popen[str]"]
@@ -382,3 +384,198 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
     wait_until_removed(tmp_path, running)
     wait_for(lambda: not drivers.runs(jvm), "the JVM to end")
+
+
+@pytest.mark.parametrize(
+    "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
+)
+def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the path of the engine's directory, a file, a link, or a directory that another user owns or can access is an
+    error that names TMPDIR.
+    """
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    planted, target = tmp_path / f"pystreams-{os.getuid()}", tmp_path / "target"
+    if kind == "file":
+        planted.touch()
+    elif kind == "link to a file":
+        target.touch()
+        planted.symlink_to(target)
+    elif kind == "link to a directory":
+        target.mkdir()
+        planted.symlink_to(target)
+    elif kind == "link to nothing":
+        planted.symlink_to(target)
+    else:
+        planted.mkdir(mode=0o700)
+        if kind == "open":
+            planted.chmod(0o770)
+        else:
+            other = os.getuid() + 1
+            monkeypatch.setattr(os, "getuid", lambda: other)
+            planted.rename(tmp_path / f"pystreams-{other}")
+    with pytest.raises(
+        EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*not a directory that only this user can access.*TMPDIR"
+    ):
+        drivers.make_directory(Process.of(os.getpid()))
+    assert not target.is_dir() or not [*target.iterdir()]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full, the error contains the reason."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device.*TMPDIR"):
+            drivers.make_directory(Process.of(os.getpid()))
+    monkeypatch.setattr(drivers, "find", lambda **_: (Process.of(os.getpid()), tmp_path))
+    monkeypatch.setenv(launcher.COMMAND, f"{sys.executable} -c pass")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device"):
+        launcher.address()
+
+
+def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    """If the data directory cannot be created, the error names its path and the settings for it."""
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        EmbeddedError, match=r"EMBEDDED_NO_DATA.*file/data: Not a directory.*embedded\.dir.*PYSTREAMS_HOME"
+    ):
+        launcher.address(str(tmp_path / "file" / "data"))
+
+
+REMOVED = """
+    import os, shutil, sys
+    from pathlib import Path
+    from spark_streams.embedded import drivers, launcher
+    from spark_streams.errors import EmbeddedError
+    launcher._ENDING_SECONDS = 0.1
+    print(launcher.url(), flush=True)
+    sys.stdin.readline()
+    shutil.rmtree(Path(launcher.url().removeprefix("unix://")).parent)
+    for each in ("the process that knows it", "one that Spark starts"):
+        try:
+            print(launcher.url(), flush=True)
+        except EmbeddedError as error:
+            print(error, flush=True)
+        os.environ.pop(drivers.VARIABLE, None)
+    sys.stdin.read()
+"""
+
+
+def test_no_second_engine_starts_after_its_directory_was_removed(run: Run, tmp_path: Path) -> None:
+    """After a running engine's directory was removed, requests for its URL fail, and no second engine starts."""
+    driver = run(REMOVED)
+    line(driver)
+    first = state(tmp_path)
+    assert driver.stdin is not None
+    driver.stdin.write("\n")
+    driver.stdin.flush()
+    assert "[EMBEDDED_NO_DIRECTORY]" in line(driver)
+    error = line(driver)
+    assert "[EMBEDDED_NO_DIRECTORY]" in error
+    assert "removed while its engine runs" in error
+    assert first.engine is not None
+    assert first.engine.runs()
+    assert not [*tmp_path.glob("pystreams-*/*/state.json")]
+    driver.stdin.close()
+    driver.wait()
+    wait_until_removed(tmp_path, first)
+
+
+WRITER = """
+    from spark_streams.embedded import launcher
+    for _ in range(2):
+        client = launcher.connect({directory!r})
+    for name, entries in (("orders", 1200), ("a", 3), ("b", 2), ("c", 1), ("pystreams:queries", 7)):
+        with client.pipeline(transaction=False) as pipeline:
+            for n in range(entries):
+                pipeline.xadd(name, {{"n": n}})
+            pipeline.execute()
+    client.xadd("done", {{"n": 1}})
+    for name in ("orders", "done"):
+        client.xgroup_create(name, "g", "0")
+    client.xreadgroup("g", "me", {{"orders": ">"}}, count=200)
+    (_, ((entry, _),)), = client.xreadgroup("g", "me", {{"done": ">"}})
+    client.xack("done", "g", entry)
+    {ending}
+"""
+
+
+def errors(run: Run, *, directory: str | None = None, ending: str = "", **environment: str) -> list[str]:
+    """Return the lines of the driver's standard error after all processes have closed it."""
+    driver = run(
+        WRITER.format(directory=directory, ending=ending),
+        None,
+        subprocess.PIPE,
+        **{launcher.COMMAND: "", **environment},
+    )
+    return driver.communicate(timeout=DEADLINE)[1].splitlines()
+
+
+def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
+    """One line at the start reports where the data is kept, and one at the end reports the discarded entries."""
+    began, ended = errors(run)
+    assert began.startswith(
+        "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
+    )
+    assert "'url' or 'embedded.dir', or the environment variable PYSTREAMS_URL" in began
+    assert ended.startswith("pystreams: The embedded engine kept its data in memory and ends with its driver.")
+    assert "It discards 1,006 unread and 200 unacknowledged entries in 4 streams: " in ended
+    assert "orders (1,000 unread, 200 pending), a (3 unread), b (2 unread) and 1 more. To keep them," in ended
+
+
+def test_the_end_is_reported_if_the_driver_is_killed(run: Run) -> None:
+    """If the driver is killed, the supervisor writes the notice."""
+    assert "It discards 1,006 unread" in errors(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
+
+
+def test_the_end_of_the_engine_is_reported(run: Run) -> None:
+    """If the engine ends before its driver, the last line reports the loss of its data."""
+    lines = errors(run, ending="client.shutdown(nosave=True)")
+    assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
+    assert lines[-1].endswith("are lost; the next query starts an empty engine.")
+
+
+def test_the_end_of_an_engine_that_keeps_its_data_reports_no_loss(run: Run, tmp_path: Path) -> None:
+    """If an engine with a data directory ends before its driver, the notice says that the data remains."""
+    lines = errors(run, directory=str(tmp_path / "kept"), ending="client.shutdown(nosave=True)")
+    assert lines[-1].endswith("The next query starts it again with the data in its directory.")
+
+
+def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path) -> None:
+    assert errors(run, directory=str(tmp_path / "kept")) == []
+
+
+def test_notices_can_be_silenced(run: Run) -> None:
+    assert errors(run, **{supervisor.NOTICES: "off"}) == []
+
+
+RUNNING = """
+    import sys
+    from spark_streams.embedded import launcher
+    print(launcher.url({directory!r}), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("has_directory", [False, True])
+def test_engines_of_this_user_are_found(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_directory: bool
+) -> None:
+    """`running` lists the engines with their drivers, without those whose driver has ended."""
+    directory = str(tmp_path / "kept") if has_directory else None
+    driver = run(RUNNING.format(directory=directory), **{launcher.COMMAND: ""})
+    assert driver.stdout is not None
+    url = driver.stdout.readline().strip()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (found,) = [each for each in launcher.running() if each.driver.pid == driver.pid]
+    assert (found.url, found.data) == (url, directory)
+    data = f"in {directory}" if has_directory else "in memory"
+    assert str(found).startswith(f"{url} ({data}, of process {driver.pid}: {sys.executable[:20]}")
+    driver.kill()
+    driver.wait()
+    assert all(each.driver.pid != driver.pid for each in launcher.running())

@@ -1,4 +1,4 @@
-"""Encoding of record batches into chunks of commands."""
+"""Encoding of record batches into chunks of commands, and digests of rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import hiredis
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
 from spark_streams.columns.conversion import variant_of
@@ -16,6 +18,7 @@ from spark_streams.columns.read_schema import arrow_schema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
+from spark_streams.write.digest import row_hashes
 from spark_streams.write.encoding import RowEncoder
 
 TEXT = spark.StringType()
@@ -131,3 +134,41 @@ def test_two_columns_with_the_same_name(schema: spark.StructType) -> None:
     """Two columns or members of a struct with the same name are an error that names them."""
     with pytest.raises(SchemaError, match=r"DUPLICATE_COLUMN.*'n'"):
         WriteSchema.of(schema)
+
+
+VALUES = st.one_of(
+    st.none(), st.binary(max_size=20), st.sampled_from([b"", b"\0", b"x" * 2048, b"x" * 2049, b"x" * 5000])
+)
+ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=9)
+
+
+def hashes_of(rows: list[tuple[bytes | None, ...]]) -> list[int]:
+    """Return the hashes of rows with the fields a and b and an ID."""
+    first, second, ids = (pa.array([row[at] for row in rows], pa.binary()) for at in range(3))
+    found: list[int] = row_hashes([(b"a", first), (b"b", second)], None, ids, len(rows)).tolist()
+    return found
+
+
+@given(ROWS)
+def test_a_rows_hash_depends_on_the_row_alone(rows):
+    """The hash of a row depends only on the row, not on its position or neighbours, and different rows have different
+    hashes.
+    """
+    found = hashes_of(rows)
+    assert found == [hashes_of([row])[0] for row in rows]
+    assert found == hashes_of([*rows, (b"y" * 9000, b"", None)])[: len(rows)]
+    assert found == hashes_of([(None, b"z", b"1-1"), *rows])[1:]
+    assert len(set(found)) == len(set(rows))
+
+
+@given(ROWS)
+def test_fields_hash_the_same_from_columns_and_from_a_map(rows):
+    """Fields in columns and fields in a map, in any order, have the same hash."""
+    in_map = [[pair for pair in zip((b"b", b"a"), row[1::-1], strict=True) if pair[1] is not None] for row in rows]
+    offsets = [0]
+    for pairs in in_map:
+        offsets.append(offsets[-1] + len(pairs))
+    names, values = (pa.array([pair[at] for pairs in in_map for pair in pairs], pa.binary()) for at in range(2))
+    ids = pa.array([row[2] for row in rows], pa.binary())
+    found = row_hashes([], (pa.array(offsets, pa.int32()), names, values), ids, len(rows)).tolist()
+    assert found == hashes_of(rows)
