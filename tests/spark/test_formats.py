@@ -1,4 +1,4 @@
-"""Values through Spark: Avro, Protobuf and JSON with a registry, texts as in the CSV source, `nullValue` and `timeZone`."""
+"""Values through Spark: formats with a registry, texts as in the CSV source, `nullValue` and `timeZone`."""
 
 from __future__ import annotations
 
