@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from spark_streams.columns import conversion, json_values, json_writer
+from spark_streams.columns import json_values, json_writer
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.errors import SchemaError
 from tests.spark_streams.columns.test_values import MOMENTS, UTC
@@ -141,12 +141,6 @@ def test_types_without_a_text_are_refused(kind: spark.DataType) -> None:
     for shape in (kind, spark.ArrayType(spark.StructType().add("b", kind))):
         with pytest.raises(SchemaError, match="UNSUPPORTED_TYPE"):
             WriteSchema.of(spark.StructType().add("a", shape))
-
-
-def test_plain_columns_have_their_plain_text() -> None:
-    """A column that is not nested has the same text as from `conversion.to_text`."""
-    column = pa.array([1.5, None])
-    assert to_text(column).to_pylist() == conversion.to_text(column).to_pylist()
 
 
 def test_a_null_struct_of_fields_that_may_not_be_null() -> None:

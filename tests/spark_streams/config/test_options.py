@@ -56,20 +56,6 @@ def test_writing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "name", "nearest"),
-    [
-        ({"stream": "s", "maxEntryPerTrigger": "1"}, "maxEntryPerTrigger", "maxEntriesPerTrigger"),
-        ({"stream": "s", "startingoffset": "1"}, "startingoffset", "startingOffsets"),
-    ],
-)
-def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str], name: str, nearest: str) -> None:
-    """A misspelt option is an error that suggests the nearest name."""
-    with pytest.raises(OptionsError, match=f"'{name}'.*nearest known name is '{nearest}") as caught:
-        options.read_options(raw)
-    assert caught.value.condition == "UNKNOWN_OPTION"
-
-
-@pytest.mark.parametrize(
     ("raw", "condition"),
     [
         ({}, "MISSING_STREAM"),
@@ -249,12 +235,6 @@ def test_a_batch_read_shares_no_group() -> None:
     assert options.read_options(given).shared
     with pytest.raises(OptionsError, match="Option 'consume' is 'shared'"):
         options.read_options(given, streaming=False)
-
-
-def test_a_connection_rejects_options_of_a_read() -> None:
-    """An option of a read is rejected if only a connection is configured."""
-    with pytest.raises(OptionsError, match="'stream' is for reading, and cannot be given for connecting"):
-        options.server({"url": "redis://host", "stream": "s"})
 
 
 @pytest.mark.parametrize(
