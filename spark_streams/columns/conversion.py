@@ -23,7 +23,8 @@ from pyspark.sql import types as spark
 from pyspark.sql.variant_utils import VariantUtils
 
 from spark_streams.columns.scalars import BINARY, BOOLEAN, DECIMAL, FLOAT, INTEGER, NULL, STRING, ScalarType, reading
-from spark_streams.columns.times import DATE, INTERVAL, TIME, TIMESTAMP
+from spark_streams.columns.times import DATE, INTERVAL, TIME
+from spark_streams.columns.times import TIMESTAMP as MOMENT
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
 from streamclient.config.option import parsed
@@ -61,7 +62,7 @@ def variant_to_python(value: dict[str, bytes]) -> Any:
 
 # -- the table of types -----------------------------------------------------------------------------------------------
 
-SCALARS = (STRING, BINARY, BOOLEAN, INTEGER, FLOAT, DECIMAL, DATE, TIMESTAMP, TIME, INTERVAL, NULL)
+SCALARS = (STRING, BINARY, BOOLEAN, INTEGER, FLOAT, DECIMAL, DATE, MOMENT, TIME, INTERVAL, NULL)
 _BY_ID = {number: each for each in SCALARS for number in each.ids}
 
 
