@@ -117,7 +117,8 @@ def test_an_event_without_a_transition_is_an_error() -> None:
 SUPERVISOR = """
 import sys
 from spark_streams.embedded import supervisor
-supervisor.LIMITS = {state: (0.3, event) for state, (_, event) in supervisor.LIMITS.items()}
+seconds = {supervisor.State.STARTING: float(sys.argv.pop(1)), supervisor.State.STOPPING: 0.3}
+supervisor.LIMITS = {state: (seconds[state], event) for state, (_, event) in supervisor.LIMITS.items()}
 sys.exit(supervisor.main(sys.argv[1:]))
 """
 READY = "print('ready on 127.0.0.1:7 pid 1', flush=True)"
@@ -134,6 +135,7 @@ class Case:
         self.log = directory / "log"
         self.driver = subprocess.Popen([needed("cat")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.supervisor: subprocess.Popen[bytes] | None = None
+        self.start_seconds = DEADLINE
 
     def supervise(self, *engine: str) -> subprocess.Popen[bytes]:
         """Start the supervisor of an engine whose program is these lines."""
@@ -144,7 +146,7 @@ class Case:
         with (self.directory / "lock").open("w") as lock, self.log.open("wb") as output:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.supervisor = subprocess.Popen(
-                [sys.executable, "-c", SUPERVISOR, *words, str(lock.fileno()), *command],
+                [sys.executable, "-c", SUPERVISOR, str(self.start_seconds), *words, str(lock.fileno()), *command],
                 stdout=output,
                 pass_fds=[lock.fileno()],
                 env={**os.environ, "PYTHONPATH": str(ROOT), supervisor.NOTICES: "on"},
@@ -254,6 +256,7 @@ def test_an_engine_that_closes_its_output_is_still_watched(case: Case) -> None:
 def test_the_reason_is_recorded_if_the_engine_is_never_ready(
     case: Case, lines: list[str], reason: str, missing: str
 ) -> None:
+    case.start_seconds = 0.3 if STAYS in lines else DEADLINE
     running = case.supervise(*lines)
     assert running.wait(DEADLINE) == 1
     failed = case.wait_for(S.FAILED)

@@ -144,6 +144,15 @@ def test_other_rows_for_a_published_batch_are_a_warning_or_an_error(
     assert numbers(client) == list(range(20))
 
 
+def test_a_task_of_a_batch_before_the_committed_one_is_refused(client: redis.Redis, instance: servers.Running) -> None:
+    """A late copy of a task fails if a later batch is committed, also if its rows are for another stream."""
+    for batch in (0, 1):
+        Attempt(instance.url, "first", batch=batch).task(0, [batch]).commit()
+    with pytest.raises(WriteError, match=r"BATCH_COMMITTED.*batch 0, but batch 1 .*committed"):
+        Attempt(instance.url, "copy").task(0, [7], stream="elsewhere")
+    assert (numbers(client), numbers(client, "elsewhere")) == ([0, 1], [])
+
+
 def test_staged_rows_of_an_attempt_that_died_are_never_published(
     client: redis.Redis, instance: servers.Running
 ) -> None:
