@@ -29,6 +29,7 @@ from benchmarks.engine.client import Connection, command
 PAIRS = (("engine", "engine"), ("engine", "redis"), ("redis", "engine"), ("redis", "redis"))
 #: XADDs per request.
 PIPELINES = (1, 100)
+#: Flags of redis-server, which would wait for more replicas.
 _FLAGS = ("--repl-diskless-sync-delay", "0")
 _REQUEST = 1000
 _LARGE = 10_000_000
@@ -66,7 +67,9 @@ def main() -> None:
 
 
 def _command(name: str) -> list[str] | None:
-    start = servers.engine_command() if name == "engine" else servers.redis_command()
+    start = servers.redis_command()
+    if name == "engine":
+        return servers.engine_command()
     return None if start is None else [*start, *_FLAGS]
 
 

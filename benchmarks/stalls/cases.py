@@ -101,7 +101,7 @@ def _read(count: int, position: str) -> Callable[[Bench], bytes]:
 
 LOGGED = Scene("a stream of a million, log on", scenes.stream(MILLION), _LOG)
 PENDING = Scene("a stream of two million, all pending", scenes.pending(2 * MILLION))
-COLD = Scene("a cold stream of two million", scenes.stream(2 * MILLION), ("--repl-diskless-sync-delay", "0"))
+COLD = Scene("a cold stream of two million", scenes.stream(2 * MILLION))
 CONSUMERS = Scene("a group of 200,000 consumers", scenes.consumers)
 STRINGS = Scene("a million strings", scenes.strings)
 EXPIRING = Scene("a million strings that expire", scenes.expiring)

@@ -214,7 +214,7 @@ def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: R
 
 def test_a_synchronisation_is_measured() -> None:
     """A synchronisation that gives the replica all entries has a duration, and a processor time of each server."""
-    engine = [*servers.engine_command(), "--repl-diskless-sync-delay", "0"]
+    engine = servers.engine_command()
     # Processor time is counted in hundredths of a second, so the stream must be long.
     found = replication.synchronised(engine, engine, 200_000)
     assert 0 < found.seconds < 20

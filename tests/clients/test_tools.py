@@ -208,7 +208,6 @@ def test_redis_cli_shows_the_stream_of_replicas(ours: Running) -> None:
         Connection(ours) as client,
     ):
         try:
-            client.run("CONFIG", "SET", "repl-diskless-sync-delay", 0)
             assert cli_process.stdout is not None
             for line in cli_process.stdout:
                 if b"SYNC done" in line:

@@ -45,7 +45,7 @@ class Node:
         chance = random.SystemRandom()
         self.history = History(lambda: b"%040x" % chance.getrandbits(160), core.config.integer("repl-backlog-size"))
         self.feeds = False
-        self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed, chance.randrange)
+        self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed)
         self.following = ReplicaRole(core, clients, self.master, self.history, port)
         self.follows = False
         self.master.may_serve = lambda: not self.follows or self.following.is_up

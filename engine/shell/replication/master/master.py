@@ -38,7 +38,7 @@ _JOINED = 64 * 1024
 
 class Master:
     """Master role of one server. ``on_feeding`` is called with True when effects are needed from now on, and with False
-    when they are no longer needed. ``draw(n)`` returns a random number in 0 .. n-1.
+    when they are no longer needed.
     """
 
     # A single class, because offset, backlog and replicas change together with each effect that is sent.
@@ -51,10 +51,11 @@ class Master:
         loop: asyncio.AbstractEventLoop,
         background: Background,
         on_feeding: Callable[[bool], None],
-        draw: Callable[[int], int],
         files: Files | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._core = core
+        self._clock = clock
         self._clients = clients
         self._loop = loop
         #: Blocks added to the stream in this event-loop iteration.
@@ -65,7 +66,7 @@ class Master:
         self._roster = Roster()
         #: Sender of files to replicas.
         self.full_syncs = FullSyncs(
-            core, clients, history, self._roster, loop, background, draw, self, files or Files()
+            core, clients, history, self._roster, loop, background, self, files or Files(), clock
         )
         #: Database selected in the stream; -1 if the next command must select one.
         self._db = -1
@@ -73,7 +74,7 @@ class Master:
         self.written = 0
         #: Offset up to which a replica has acknowledged the stream, or this server has received it from its master.
         self.confirmed = 0
-        self._left_at = self._pinged_at = time.monotonic()
+        self._left_at = self._pinged_at = clock()
         self._getack_due = False
         self.full = self.partial = self.refused = 0
         #: Whether this server has no master. A server with a master passes on the master's stream.
@@ -153,7 +154,7 @@ class Master:
             replica.peer.send(parts)
 
     def _queue(self, block: bytes) -> None:
-        now, limit = time.monotonic(), self._limit()
+        now, limit = self._clock(), self._limit()
         for replica in list(self._roster.behind):
             if not replica.queue(block, limit, now):
                 replica.peer.give_up(replica.waiting_size)
@@ -181,7 +182,7 @@ class Master:
             session.is_replica = False
             peer.send([b"-%b\r\n" % messages.NO_MASTER_LINK])
             return
-        replica = Replica(peer, announced, time.monotonic(), without_acks=not history_id)
+        replica = Replica(peer, announced, self._clock(), without_acks=not history_id)
         if not self.history.keeps and not announced.rdb_only:
             self._clients.settle()
             self.history.release()
@@ -202,6 +203,7 @@ class Master:
     def _continue(self, replica: Replica, offset: int) -> None:
         history = self.history
         self.partial += 1
+        replica.offset = offset - 1
         blocks = history.since(offset)
         name = b" " + history.id if b"psync2" in replica.announced.capabilities else b""
         replica.fire(SyncEvent.CONTINUED)
@@ -222,7 +224,7 @@ class Master:
                 some.remove(replica)
         self.full_syncs.drop(replica)
         if not self._roster.all:
-            self._left_at = time.monotonic()
+            self._left_at = self._clock()
         LOG.info("replica %s disconnected", replica.name)
         self.judge()
         self.on_acknowledged()
@@ -244,7 +246,7 @@ class Master:
         roster = self._roster
         roster.behind.remove(replica)
         roster.online.append(replica)
-        replica.last_ack = time.monotonic()
+        replica.last_ack = self._clock()
         replica.release()
         LOG.info("replica %s is online", replica.name)
         self.judge()
@@ -261,23 +263,15 @@ class Master:
         replica = self._roster.all.get(session.id)
         if replica is None:
             return
-        replica.last_ack = time.monotonic()
-        replica.has_answered = True
+        replica.last_ack = self._clock()
         moved = offset > replica.offset or on_disk > replica.on_disk
         replica.offset = max(replica.offset, offset)
         replica.on_disk = max(replica.on_disk, on_disk)
         self.confirmed = max(self.confirmed, replica.offset)
-        if replica.state is Sync.LOADING:
-            replica.fire(SyncEvent.ACKNOWLEDGED)
-            self._loop.call_soon(self._now_online, replica)
-        elif self._core.admission.refusal(Refusal.REPLICAS):
+        if self._core.admission.refusal(Refusal.REPLICAS):
             self.judge()
         if moved:
             self.on_acknowledged()
-
-    def _now_online(self, replica: Replica) -> None:
-        if replica in self._roster.behind:
-            self.go_online(replica)
 
     def acknowledged(self, offset: int, *, on_disk: bool) -> int:
         """Return the number of replicas that have applied the stream up to ``offset`` or, with ``on_disk``, have synced
@@ -310,26 +304,24 @@ class Master:
     @property
     def good(self) -> int:
         """Number of replicas that have acknowledged something within min-replicas-max-lag."""
-        now, lag = time.monotonic(), self._core.config.integer("min-replicas-max-lag")
-        return sum(replica.lag(now) <= lag for replica in self._roster.online)
+        now, lag = self._clock(), self._core.config.integer("min-replicas-max-lag")
+        return sum(replica.offset >= 0 and replica.lag(now) <= lag for replica in self._roster.online)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Run the periodic work, once per second."""
-        now, config = time.monotonic(), self._core.config
+        now, config = self._clock(), self._core.config
         timeout = config.integer("repl-timeout")
         for replica in list(self._roster.all.values()):
             state = replica.state
             if state is Sync.WAITING or (state is Sync.RECEIVING and not self.full_syncs.is_sending):
                 replica.peer.send([b"\n"])
-                replica.last_progress = now
-            elif state is Sync.RECEIVING:
-                if now - replica.last_progress > timeout:
-                    LOG.warning("replica %s disconnected: it is not reading the file", replica.name)
-                    self.cut_off(replica)
-            elif state is not Sync.SERVED and not replica.without_acks and now - replica.last_ack > timeout:
-                LOG.warning("replica %s disconnected: no acknowledgement for %d seconds", replica.name, timeout)
+                replica.last_sign = now
+            elif state is Sync.ONLINE and (replica.without_acks or replica.has_sent_more()):
+                replica.last_sign = now
+            elif state is not Sync.SERVED and now - replica.last_sign > timeout:
+                LOG.warning("replica %s disconnected: no sign of life for %d seconds", replica.name, timeout)
                 self.cut_off(replica)
         self.judge()
         if not self.leads:
@@ -361,7 +353,7 @@ class Master:
         self.cut_off_all()
         self._db = -1
         self.written = self.confirmed = self.history.offset
-        self._left_at = self._pinged_at = time.monotonic()
+        self._left_at = self._pinged_at = self._clock()
         if self.history.keeps:
             self._core.changes.record_for("replicas", True)
             self._on_feeding(True)
@@ -397,7 +389,7 @@ class Master:
         good: list[tuple[str, Any]] = []
         if self._core.config.integer("min-replicas-to-write"):
             good.append(("min_slaves_good_slaves", self.good))
-        count, *replicas = self._roster.lines(time.monotonic())
+        count, *replicas = self._roster.lines(self._clock())
         return [
             count,
             *good,

@@ -17,6 +17,8 @@ class Peer(Protocol):
     transport: asyncio.Transport
     #: Whether the replica has too many unread bytes to receive more of a file now.
     clogged: bool
+    #: Number of bytes received from the replica.
+    received: int
 
     def send(self, parts: list[bytes | memoryview]) -> None:
         """Send bytes in order; the connection is closed if too many are unread."""
@@ -26,7 +28,7 @@ class Peer(Protocol):
 
 
 #: Names of the states in INFO.
-_SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.LOADING: "send_bulk", Sync.ONLINE: "online"}
+_SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.ONLINE: "online"}
 
 
 class Replica:
@@ -36,12 +38,12 @@ class Replica:
         "_machine",
         "_over_soft_since",
         "announced",
-        "has_answered",
         "last_ack",
-        "last_progress",
+        "last_sign",
         "offset",
         "on_disk",
         "peer",
+        "received",
         "waiting",
         "waiting_size",
         "without_acks",
@@ -57,16 +59,16 @@ class Replica:
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
-        #: Whether the replica has sent an acknowledgement, which shows that it has received the whole file.
-        self.has_answered = False
         #: Offset up to which the replica has applied the stream; -1 if unknown.
         self.offset = -1
         #: Offset up to which the replica has synced the stream to disk; -1 if unknown.
         self.on_disk = -1
         #: Time of the last acknowledgement.
         self.last_ack = now
-        #: Time of the last progress in reading the file.
-        self.last_progress = now
+        #: Time of the last sign of life: reading some of the file; once online, sending anything.
+        self.last_sign = now
+        #: Number of bytes received from the replica at ``last_sign``.
+        self.received = 0
 
     @property
     def state(self) -> Sync:
@@ -90,6 +92,11 @@ class Replica:
         """
         host = self.announced.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.announced.port
+
+    def has_sent_more(self) -> bool:
+        """Return whether the replica has sent bytes since the last call. While it loads, it sends empty lines."""
+        before, self.received = self.received, self.peer.received
+        return before != self.received
 
     def lag(self, now: float) -> int:
         """Return the seconds since the replica's last acknowledgement."""

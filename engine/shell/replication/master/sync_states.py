@@ -1,17 +1,13 @@
 """Synchronisation states of one replica.
 
-                 CONTINUED            (partial: the backlog has all bytes that the replica lacks)
-    WAITING ───────────────────────────────────────────────────────> ONLINE
-       │                                            SENT               ^ ^
-       │ IMAGE_TAKEN                  ┌────────────────────────────────┘ │
-       v                              │                                  │ ACKNOWLEDGED
-    RECEIVING ────────────────────────┤ MARKED                           │
-                                      ├───────────────────────────> LOADING
-                                      │ SENT_ALONE
-                                      └───────────────────────────> SERVED
+                 CONTINUED (the backlog has all bytes that the replica lacks)
+    WAITING ─────────────────────────────────────────────────────────────> ONLINE
+       │ IMAGE_TAKEN              SENT                                       ^
+       └─────────────> RECEIVING ──────────────────────────────────────────────┘
+                           │ SENT_ALONE
+                           └─────────────────────────────────────────────> SERVED
 
-A file that ends with a mark must not be followed by other bytes until the replica has found the mark, so the stream is
-queued until the replica's first acknowledgement. SERVED is for a client that requested only the file.
+While a replica is RECEIVING, the stream is queued for it. SERVED is for a client that requested only the file.
 """
 
 from __future__ import annotations
@@ -28,8 +24,6 @@ class Sync(Enum):
     WAITING = auto()
     #: The file is being written or sent. The stream is queued.
     RECEIVING = auto()
-    #: The file has been sent, and the replica has not acknowledged it yet.
-    LOADING = auto()
     #: The replica receives the stream.
     ONLINE = auto()
     #: The client has the file, and receives nothing else.
@@ -42,9 +36,7 @@ class SyncEvent(Enum):
     CONTINUED = auto()
     IMAGE_TAKEN = auto()
     SENT = auto()
-    MARKED = auto()
     SENT_ALONE = auto()
-    ACKNOWLEDGED = auto()
 
 
 _S, _E = Sync, SyncEvent
@@ -52,9 +44,7 @@ TABLE = {
     (_S.WAITING, _E.CONTINUED): _S.ONLINE,
     (_S.WAITING, _E.IMAGE_TAKEN): _S.RECEIVING,
     (_S.RECEIVING, _E.SENT): _S.ONLINE,
-    (_S.RECEIVING, _E.MARKED): _S.LOADING,
     (_S.RECEIVING, _E.SENT_ALONE): _S.SERVED,
-    (_S.LOADING, _E.ACKNOWLEDGED): _S.ONLINE,
 }
 
 

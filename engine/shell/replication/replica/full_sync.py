@@ -31,9 +31,6 @@ class FullSyncOwner(Protocol):
     def data_loaded(self) -> None:
         """Put the loaded data in place."""
 
-    def limit_reading(self) -> None:
-        """Decide again whether to read more bytes, after some were loaded."""
-
     def lost(self, why: str, *, costly: bool = False) -> None:
         """Handle damaged data, or data that cannot be stored: it must be requested again."""
 
@@ -49,14 +46,12 @@ class FullSync:
         self._owner = owner
         #: Announcement with the history of the data.
         self.full = full
-        load = core.config.text("repl-diskless-load")
-        is_empty = not any(len(db) for db in core.databases)
         #: Whether the old data is served until the new data is complete.
-        self.keeps_old_data = load == b"swapdb"
-        self.transfer = Transfer(core, clock, directly=self.keeps_old_data or (load == b"on-empty-db" and is_empty))
+        self.keeps_old_data = core.config.text("repl-diskless-load") == b"swapdb"
+        self.transfer = Transfer(core, clock)
         self.transfer.on_loaded = self._read
         self.transfer.on_scanned = self._drop_old_data
-        self._is_due = self._is_over = False
+        self._is_over = False
         #: Whether the old data was freed, and the new data is not complete yet.
         self._is_replacing = False
 
@@ -71,14 +66,13 @@ class FullSync:
         if transfer.is_received:
             LOG.info("received all data of the master: %d bytes", transfer.received)
             owner.data_arrived()
-        if transfer.is_received or transfer.is_direct:
-            owner.limit_reading()
-            if not self._is_due:
-                self._read()
+            self._read()
         return rest
 
     def _drop_old_data(self) -> None:
-        """Free the memory of the old data, because the new data can be loaded."""
+        """Free the memory of the old data, unless it is served: the new data can be loaded."""
+        if self.keeps_old_data:
+            return
         self._start_replacement()
         for db in self._core.databases:
             db.clear()
@@ -91,12 +85,11 @@ class FullSync:
 
     def _read(self) -> None:
         """Load some of the data, and continue in the next event-loop iteration."""
-        self._is_due = False
         if self._is_over:
             return
         owner = self._owner
         try:
-            self._is_due = self.transfer.work()
+            is_due = self.transfer.work()
         except TransferError as error:
             owner.lost(str(error), costly=True)
         except ForeignError as error:
@@ -110,9 +103,8 @@ class FullSync:
             if self.transfer.is_done:
                 owner.data_loaded()
                 return
-            if self._is_due:
+            if is_due:
                 asyncio.get_running_loop().call_soon(self._read)
-            owner.limit_reading()
 
     def put_in_place(self) -> Summary:
         """Replace the core's data with the loaded data; return its summary."""

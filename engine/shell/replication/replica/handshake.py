@@ -31,7 +31,8 @@ class Introduction:
     password: bytes = field(default=b"", repr=False)
     port: int = 0
     address: bytes = b""
-    capabilities: tuple[bytes, ...] = (b"eof", b"psync2")
+    #: Any version of RDB (``rdb-any``) and the engine's own format (``psb``) are capabilities that only engines have.
+    capabilities: tuple[bytes, ...] = (b"eof", b"psync2", b"rdb-any", b"psb")
     version: bytes = b""
 
 

@@ -255,20 +255,12 @@ class ReplicaRole:
             config.text("masterauth"),
             config.integer("replica-announce-port") or self._own_port,
             config.text("replica-announce-ip"),
-            capabilities=self._capabilities(),
             version=_LIKE_VALKEY,
         )
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
         self._handshake = Handshake(who, asked, hands_over=self._handover is not None)
         self._lines = b""
         self._send(self._handshake.start())
-
-    def _capabilities(self) -> tuple[bytes, ...]:
-        """Return the capabilities of this replica. It reads any version of RDB (``rdb-any``). It accepts the engine's
-        own format (``psb``) only if the data is written to a file first: that format cannot be loaded while it arrives.
-        """
-        known = (b"eof", b"psync2", b"rdb-any")
-        return (*known, b"psb") if self._core.config.text("repl-diskless-load") == b"disabled" else known
 
     def received(self, data: bytes) -> None:
         """Process bytes of the master."""
@@ -353,8 +345,7 @@ class ReplicaRole:
         """Pause reading from the master while too many bytes are waiting."""
         if self._link is not None:
             waiting = self._applying.intake.waiting if self._applying is not None else sum(map(len, self._early))
-            too_many = self._sync is not None and self._sync.transfer.is_full
-            self._link.pause(too_many or waiting > _MOST_WAITING)
+            self._link.pause(waiting > _MOST_WAITING)
 
     # -- handshake ----------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 """Transfer of all data from the master into the core.
 
-Depending on ``repl-diskless-load``, the data is loaded while it arrives, or written to a temporary file and loaded when
-the file is complete. In both cases it is loaded into separate databases, which then replace those of the core. A
-complete file is first scanned for types that the engine does not store, so that the old data is dropped only for data
-that can be loaded.
+The data is written to a temporary file. A complete file is scanned for damage and for types that the engine does not
+store, so that the old data is dropped only for data that can be loaded. Then it is loaded into separate databases,
+which replace those of the core.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from engine.shell.replication.replica.payload import Payload, PayloadError
 _PIECE = 1 << 16
 #: Microseconds of work per event-loop iteration.
 _SHARE_US = 2000
-#: Maximum number of received bytes waiting to be loaded; above that, reading from the master pauses.
-_MOST_WAITING = 8 << 20
 
 
 class TransferError(Exception):
@@ -40,24 +37,20 @@ class TransferError(Exception):
 
 
 class Transfer:
-    """One full synchronisation. ``directly``: load the data while it arrives, without a file.
+    """One full synchronisation.
 
     `work` raises DamagedError if the data is invalid, and ForeignError if the engine does not support a part of it.
     ``on_scanned`` is called when a file has been scanned and can be loaded.
     """
 
-    def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool, files: Files | None = None) -> None:
+    def __init__(self, core: Core, clock: Callable[[], float], files: Files | None = None) -> None:
         self._clock = clock
         self._files = files or Files()
         self._payload = Payload()
         self._core = core
         # (The scan of a file compares the checksum, so loading does not.)
-        self._fresh = IncomingData(core, check_sum=directly)
-        self._attempt: Attempt | None = None
-        #: Descriptor of the file, first for writing, then for reading; -1 if closed.
-        self._fd = -1
+        self._fresh = IncomingData(core, check_sum=False)
         self._began = clock()
-        self.is_direct = directly
         #: Future of the thread that loads a file in the engine's own format; ``on_loaded`` is called at its end.
         self._snapshot_load: asyncio.Future[None] | None = None
         self.on_loaded: Callable[[], None] = lambda: None
@@ -66,11 +59,10 @@ class Transfer:
         self._scan: IncomingData | None = None
         #: Whether everything has been loaded.
         self.is_done = False
-        if not directly:
-            self._create(Path(os.fsdecode(core.config.text("dir"))).absolute())
-
-    def _create(self, directory: Path) -> None:
+        directory = Path(os.fsdecode(core.config.text("dir"))).absolute()
         self._attempt = Attempt(self._files, directory, "temp-", ".rdb")
+        #: Descriptor of the file, first for writing, then for reading; -1 if closed.
+        self._fd = -1
         try:
             self._fd = self._files.create(self._attempt.temporary)
         except OSError as error:
@@ -89,9 +81,7 @@ class Transfer:
         """
         try:
             part, rest = self._payload.feed(data)
-            if part and self.is_direct:
-                self._fresh.feed(part)
-            elif part:
+            if part:
                 write_all(self._files, self._fd, [part])
         except PayloadError as error:
             raise TransferError(str(error)) from None
@@ -102,10 +92,6 @@ class Transfer:
         return rest
 
     def _start_reading(self) -> None:
-        if self.is_direct:
-            self._fresh.end()
-            return
-        assert self._attempt is not None
         self._files.close(self._fd)
         self._fd = -1
         data = self._files.map(self._attempt.temporary)
@@ -142,8 +128,6 @@ class Transfer:
                 if state is State.DONE:
                     self._end_scan()
                 elif state is State.HUNGRY:
-                    if self.is_direct:
-                        return False
                     piece = os.read(self._fd, _PIECE)
                     if piece:
                         reading.feed(piece)
@@ -159,14 +143,9 @@ class Transfer:
         self.on_scanned()
 
     def _finish(self) -> None:
-        if not self.is_received or self._fresh.offset != self._payload.received:
+        if self._fresh.offset != self._payload.received:
             raise TransferError("bytes follow the end of the master's data")
         self.is_done = True
-
-    @property
-    def is_full(self) -> bool:
-        """Whether reading from the master should pause until some bytes have been loaded."""
-        return self.is_direct and self._payload.received - self._fresh.offset > _MOST_WAITING
 
     @property
     def summary(self) -> Summary:
@@ -180,8 +159,7 @@ class Transfer:
     def close(self) -> None:
         """Close and remove the file; ``on_loaded`` is no longer called."""
         self.on_loaded = lambda: None
-        if self._attempt is not None:
-            free_in_thread(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
+        free_in_thread(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
         self._fd = -1
 
     # -- facts --------------------------------------------------------------------------------------------------------
@@ -203,7 +181,7 @@ class Transfer:
 
     @property
     def seconds(self) -> float:
-        """Seconds since loading from the file started; before that or without a file, since receiving started."""
+        """Seconds since loading started; before that, since receiving started."""
         return self._clock() - self._began
 
 

@@ -23,7 +23,7 @@ from tests.suite.waiting import wait_for
 @pytest.fixture(scope="module")
 def engines():
     with ExitStack() as stack:
-        flags = ("--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--appendonly")
+        flags = ("--enable-debug-command", "yes", "--appendonly")
         yield [stack.enter_context(servers.engine(*flags, word)) for word in ("yes", "no", "no")]
 
 

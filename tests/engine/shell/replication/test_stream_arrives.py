@@ -19,7 +19,7 @@ pytestmark = pytest.mark.redis
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
     tools.needed("redis-server")
-    with servers.engine(*AT_ONCE) as engine, redis_following(engine) as replica:
+    with servers.engine() as engine, redis_following(engine) as replica:
         yield Pair(engine, replica)
 
 

@@ -8,7 +8,7 @@ from tests.engine.shell.durability.lives import life
 from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
-FLAGS = ("--appendonly", "yes", "--stream-storage", "disk", "--repl-diskless-sync-delay", "0")
+FLAGS = ("--appendonly", "yes", "--stream-storage", "disk")
 
 
 @long_only

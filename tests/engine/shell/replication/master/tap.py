@@ -56,15 +56,8 @@ class Tap:
         return history_id.decode(), int(offset)
 
     def file(self) -> bytes:
-        """Return the file, in either of its two framings."""
-        head = self.line()
-        if not head.startswith(b"$EOF:"):
-            return self.take(int(head[1:]))
-        mark = head[5:]
-        while not self._seen.endswith(mark):
-            self._more()
-        found, self._seen = self._seen[: -len(mark)], b""
-        return found
+        """Return the file."""
+        return self.take(int(self.line()[1:]))
 
     def acknowledge(self, offset: int) -> None:
         """Send an acknowledgement."""

@@ -9,7 +9,7 @@ import hiredis
 import pytest
 
 from tests import servers
-from tests.engine.shell.replication.pairs import AT_ONCE, assert_same, info, redis_following, settled, wait_until_up
+from tests.engine.shell.replication.pairs import assert_same, info, redis_following, settled, wait_until_up
 from tests.servers.connection import Connection
 from tests.servers.keyspaces import everything
 from tests.suite import tools
@@ -26,7 +26,7 @@ def _needs_redis() -> None:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[servers.Running]:
     tools.needed("redis-server")
-    with servers.engine(*AT_ONCE, "--enable-debug-command", "yes") as running:
+    with servers.engine("--enable-debug-command", "yes") as running:
         yield running
 
 
@@ -66,10 +66,8 @@ def some_of_everything(run: Any) -> None:
     run("SELECT", 0)
 
 
-@pytest.mark.parametrize("diskless", ["yes", "no"])
-def test_a_replica_gets_existing_data_and_later_commands(master, engine, diskless):
-    """After a full synchronisation, diskless or by file, and after more commands, all keys are the same on both."""
-    master.run("CONFIG", "SET", "repl-diskless-sync", diskless)
+def test_a_replica_gets_existing_data_and_later_commands(master, engine):
+    """After a full synchronisation, and after more commands, all keys are the same on both."""
     some_of_everything(master.run)
     with redis_following(engine) as replica:
         assert everything(replica.run) == everything(master.run)

@@ -10,14 +10,14 @@ import pytest
 
 from tests import servers
 from tests.engine.shell.replication.master.tap import Tap
-from tests.engine.shell.replication.pairs import AT_ONCE, info
+from tests.engine.shell.replication.pairs import info
 from tests.servers.connection import Connection
 from tests.suite.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[servers.Running]:
-    with servers.engine(*AT_ONCE) as running:
+    with servers.engine() as running:
         yield running
 
 
@@ -26,7 +26,7 @@ def master(engine: servers.Running) -> Iterator[Connection]:
     with Connection(engine) as client:
         client.run("FLUSHALL")
         yield client
-        client.run("CONFIG", "SET", "client-output-buffer-limit", "replica 256mb 64mb 60", "repl-diskless-sync", "yes")
+        client.run("CONFIG", "SET", "client-output-buffer-limit", "replica 256mb 64mb 60")
 
 
 def online(engine: servers.Running) -> tuple[Tap, str, int]:
@@ -67,16 +67,14 @@ def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
         master.send("SET", f"key:{number}", "x" * 1000)
     for _ in range(3000):
         master.receive()
-    for diskless in ("yes", "no"):
-        master.run("CONFIG", "SET", "repl-diskless-sync", diskless)
-        for size in (0, 5, 30, 80, 100_000, 2_000_000):
-            with Tap(engine, "eof") as lost:
-                lost.ask()
-                assert len(lost.take(size)) == size
-        tap, _, _ = online(engine)
-        with tap:
-            master.run("SET", "and", diskless)
-            assert tap.commands(diskless.encode())[-1] == [b"SET", b"and", diskless.encode()]
+    for size in (0, 5, 30, 80, 100_000, 2_000_000):
+        with Tap(engine, "eof") as lost:
+            lost.ask()
+            assert len(lost.take(size)) == size
+    tap, _, _ = online(engine)
+    with tap:
+        master.run("SET", "and", "on")
+        assert tap.commands(b"on")[-1] == [b"SET", b"and", b"on"]
     assert master.run("DBSIZE") == 3001
     wait_for(
         lambda: not [file for file in engine.directory.iterdir() if file.name.startswith("temp-")],
@@ -112,23 +110,6 @@ def test_a_slow_replica_s_acknowledgements_count(master, engine):
         end = int(info(master)["master_repl_offset"])
         tap.acknowledge(end)
         wait_for(lambda: f"offset={end}," in info(master)["slave0"], "the acknowledgement to count")
-
-
-def test_waiting_replicas_get_keepalives(master, engine):
-    """While a replica waits for its file, it gets line breaks as keepalives."""
-    master.run("CONFIG", "SET", "repl-diskless-sync-delay", 60)
-    try:
-        with Tap(engine, "eof") as tap:
-            tap.ask()
-            assert tap.take(1) == b"\n"
-            assert "state=wait_bgsave" in info(master)["slave0"]
-            master.run("CONFIG", "SET", "repl-diskless-sync-max-replicas", 2)
-            with Tap(engine, "eof") as other:
-                other.ask()
-                assert tap.full() == other.full()
-                assert tap.file() == other.file()
-    finally:
-        master.run("CONFIG", "SET", "repl-diskless-sync-delay", 0, "repl-diskless-sync-max-replicas", 0)
 
 
 def test_a_message_follows_earlier_writes(master, engine):

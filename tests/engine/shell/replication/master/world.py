@@ -13,7 +13,6 @@ from engine.settings.config import Config
 from engine.shell.replication.history import History
 from engine.shell.replication.master.master import Master
 from tests.faults.disk import Disk
-from tests.suite.waiting import DEADLINE
 
 
 class Transport:
@@ -33,6 +32,7 @@ class FakePeer:
         self.transport: Any = Transport()
         self.clogged = False
         self.got = b""
+        self.received = 0
 
     def send(self, parts: list[Any]) -> None:
         self.got += b"".join(map(bytes, parts))
@@ -46,11 +46,13 @@ class World:
 
     def __init__(self, directory: Path, *flags: str) -> None:
         config = Config()
-        config.load(["--dir", str(directory), "--repl-diskless-sync-delay", "0", *flags])
+        config.load(["--dir", str(directory), *flags])
         self.core = Core(config, lambda n: 0)
         self.connections: dict[int, FakePeer] = {}
         self.work: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
         self.disk = Disk()
+        #: The master's monotonic clock.
+        self.seconds = 1000.0
         history = History(lambda: b"a" * 40, 1000)
         self.master = Master(
             self.core,
@@ -59,8 +61,8 @@ class World:
             asyncio.get_running_loop(),
             lambda write, done: self.work.append((write, done)),
             lambda feeding: None,
-            lambda n: 1,
             self.disk,
+            lambda: self.seconds,
         )
         self.caller = self.core.open_session(1)
         self.now = 1
@@ -78,43 +80,38 @@ class World:
         self.settle()
 
     async def join(
-        self,
-        *capabilities: bytes,
-        rdb_only: bool = False,
-        loop_turns: int = 20,
-        clogged: bool = False,
-        version: bytes = b"",
+        self, *capabilities: bytes, rdb_only: bool = False, clogged: bool = False, version: bytes = b""
     ) -> FakePeer:
-        """Connect a replica that requests all data, run the event loop for ``loop_turns``, and return the replica."""
+        """Connect a replica that requests all data, and return it. `finish` lets the thread write its file."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
         peer = self.connections[session.id] = FakePeer(session)
         peer.clogged = clogged
         self.master.synchronise(session, b"?", -1)
-        await turns(loop_turns)
+        await turns()
         return peer
 
-    def finish(self, error: OSError | None = None) -> None:
-        """Let the thread finish its work."""
+    async def finish(self) -> None:
+        """Let the thread write a file, which the event loop then sends."""
         write, done = self.work.pop(0)
+        error: OSError | None = None
         try:
             write()
         except OSError as problem:
             error = problem
         done(error)
+        await turns()
+
+    def states(self) -> list[str]:
+        """Return the states of the replicas, as INFO shows them."""
+        lines = dict(self.master.info())
+        return [lines[f"slave{number}"].split(",")[2][6:] for number in range(lines["connected_slaves"])]
 
 
 async def turns(count: int = 20) -> None:
     """Run the due callbacks of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-async def whole(peer: FakePeer) -> None:
-    """Wait until the peer has its whole file."""
-    async with asyncio.timeout(DEADLINE):
-        while not peer.got.endswith(MARK):
-            await asyncio.sleep(0.001)
 
 
 def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
@@ -125,6 +122,3 @@ def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Pat
 
     test.__name__, test.__doc__ = story.__name__, story.__doc__
     return test
-
-
-MARK = b"1" * 40

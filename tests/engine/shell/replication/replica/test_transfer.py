@@ -1,4 +1,4 @@
-"""Transfer of all data into a core: by a file or directly, completely or not at all."""
+"""Transfer of all data into a core: completely or not at all."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def payload(source: Core) -> bytes:
     return b"$%d\r\n%b" % (len(file), file)
 
 
-def transfer_of(directory: Path, *, directly: bool = False, files: Disk | None = None) -> tuple[Core, Transfer]:
+def transfer_of(directory: Path, files: Disk | None = None) -> tuple[Core, Transfer]:
     core = new_core()
     core.config.put("dir", str(directory).encode())
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"old", b"value"], NOW_US)
-    return core, Transfer(core, time.monotonic, directly=directly, files=files)
+    return core, Transfer(core, time.monotonic, files)
 
 
 def finish(transfer: Transfer) -> None:
@@ -62,15 +62,12 @@ def finish(transfer: Transfer) -> None:
         pass
 
 
-@pytest.mark.parametrize("directly", [False, True])
 @pytest.mark.parametrize("size", [100, 1 << 20])
-def test_the_data_replaces_the_old_data(tmp_path, source, payload, directly, size):
+def test_the_data_replaces_the_old_data(tmp_path, source, payload, size):
     """Nothing changes before everything is loaded; then the core has the master's data, and no file is left."""
-    core, transfer = transfer_of(tmp_path, directly=directly)
+    core, transfer = transfer_of(tmp_path)
     for at in range(0, len(payload), size):
         assert transfer.feed(payload[at : at + size]) == b""
-        if directly:
-            finish(transfer)
     finish(transfer)
     assert transfer.is_done
     assert (transfer.read, transfer.received) == (transfer.size, transfer.size)
@@ -95,7 +92,7 @@ def test_a_full_disk_is_reported(tmp_path, payload):
     """If the temporary file cannot be made or written, the error has the reason, and nothing is left."""
     full = Disk()
     full.fail("write", errno.ENOSPC)
-    _, transfer = transfer_of(tmp_path, files=full)
+    _, transfer = transfer_of(tmp_path, full)
     with pytest.raises(TransferError, match="No space left"):
         transfer.feed(payload)
     transfer.close()
@@ -103,7 +100,7 @@ def test_a_full_disk_is_reported(tmp_path, payload):
     full.heal()
     full.fail("create", errno.EACCES)
     with pytest.raises(TransferError, match="Permission denied"):
-        transfer_of(tmp_path, files=full)
+        transfer_of(tmp_path, full)
 
 
 def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
@@ -117,7 +114,7 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
     assert not isinstance(caught.value, ForeignError)
     transfer.close()
     foreign = b"REDIS0011\x07\x01k\x05\x00\xff" + bytes(8)
-    _, transfer = transfer_of(tmp_path, directly=True)
+    _, transfer = transfer_of(tmp_path)
     transfer.feed(b"$%d\r\n%b" % (len(foreign), foreign))
     with pytest.raises(ForeignError, match=r"types: values of the module type .*: 1 \(first: key 'k' of database 0\)"):
         finish(transfer)
@@ -185,7 +182,7 @@ class WhoCloses(Disk):
 def test_a_large_file_is_closed_in_another_thread(tmp_path, size):
     """A large file is closed in another thread, because freeing its content takes time; a small file is not."""
     files = WhoCloses()
-    _, transfer = transfer_of(tmp_path, files=files)
+    _, transfer = transfer_of(tmp_path, files)
     transfer.feed(b"$%d\r\n%b" % (size + 1, bytes(size)))
     transfer.close()
     wait_for(lambda: not list(tmp_path.iterdir()), "the file to be removed")
