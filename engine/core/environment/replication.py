@@ -21,8 +21,10 @@ class Replication(Protocol):
 
     #: Whether replicas receive every effect. If so, effects must be commands that any Redis supports.
     feeds: bool
-    #: Whether this server is a replica.
-    follows: bool
+
+    @property
+    def follows(self) -> bool:
+        """Whether this server is a replica."""
 
     # -- as a master ------------------------------------------------------------------------------------------------
 

@@ -25,20 +25,6 @@ class History:
     Only whole blocks are dropped, so more may be kept.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_draw_id",
-        "_held",
-        "_young",
-        "_young_size",
-        "id",
-        "keeps",
-        "offset",
-        "second_id",
-        "second_offset",
-        "size",
-    )
-
     def __init__(self, draw_id: Callable[[], bytes], size: int) -> None:
         self._draw_id = draw_id
         #: ID of 40 hexadecimal digits.
@@ -49,6 +35,8 @@ class History:
         self.second_offset = -1
         #: Number of bytes in the history so far.
         self.offset = 0
+        #: Database selected in the stream of a master; -1 if the next command must select one.
+        self.db = -1
         self.size = size
         #: Whether the last bytes are kept (the backlog).
         self.keeps = False
@@ -76,17 +64,7 @@ class History:
         with which no replica can continue.
         """
         self.keeps = False
-        self._drop()
-        self._start_history()
-
-    def _start_history(self) -> None:
-        self.id = self._draw_id()
-        self.second_id, self.second_offset = NO_ID, -1
-
-    def _drop(self) -> None:
-        self._blocks.clear()
-        self._young = []
-        self._held = self._young_size = 0
+        self.renew()
 
     def feed(self, block: bytes) -> None:
         """Append bytes to the stream."""
@@ -128,17 +106,17 @@ class History:
 
     def lead(self) -> None:
         """Continue as a master: draw a new ID, and keep the current ID as the second ID, valid up to this offset."""
-        self.second_id, self.second_offset = self.id, self.offset + 1
-        self.id = self._draw_id()
+        self.rename(self._draw_id())
 
     def renew(self) -> None:
         """Start a new history, with which no replica can continue: the data no longer results from the stream."""
-        self._drop()
-        self._start_history()
+        self.adopt(self._draw_id(), self.offset)
 
     def adopt(self, history_id: bytes, offset: int) -> None:
         """Join another server's history at this offset (FULLRESYNC). Earlier bytes are dropped."""
-        self._drop()
+        self._blocks.clear()
+        self._young = []
+        self._held = self._young_size = 0
         self.id, self.offset = history_id, offset
         self.second_id, self.second_offset = NO_ID, -1
 

@@ -21,7 +21,7 @@ from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.recovery import Commands
 from engine.shell.network.server import ServerHost
-from engine.shell.replication.held_writes import HeldWrites
+from engine.shell.replication.failover import HeldWrites
 from engine.wire.encode import encoded
 from tests.engine.shell.network.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
@@ -342,7 +342,7 @@ def test_holding_writes_for_a_failover_finishes_divided_commands(shell):
     writer = Client(shell)
     writer.send(f"HSET h {PAIRS}")
     shell.turns.run()
-    HeldWrites(core, cast(asyncio.AbstractEventLoop, shell.turns), "failover", lambda: None).start(0, lambda: None)
+    HeldWrites(core, cast(asyncio.AbstractEventLoop, shell.turns), "failover").hold(0)
     assert len(core.databases[0].get(b"h")) == 40
     rest(shell)
     assert writer.replies() == [40]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import socket
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 import redis as redis_py
 
-from engine.shell.replication.replica.handshake import command
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core, FatalError
+from engine.shell.replication.link import MasterLink, command
+from engine.shell.replication.replica import ReplicaRole
 from tests import servers
+from tests.engine.shell.replication import scripted
 from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
+from tests.engine.shell.replication.world import World, turns
 from tests.servers import topologies
 from tests.suite.waiting import wait_for
 
 EMPTY_RDB = bytes.fromhex("524544495330303131ff") + bytes(8)
+_SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n%b\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -33,43 +39,10 @@ def replica(engine):
         client.flushall()
 
 
-class Master:
-    """A master controlled by the test."""
-
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
-        self.port: int = listener.getsockname()[1]
-
-    def accept(self) -> None:
-        """Accept a replica's connection, and reply to its commands before PSYNC."""
-        self.link, _ = self._listener.accept()
-        self.link.settimeout(20)
-        self.until(b"PING\r\n")
-        self.say(b"+PONG\r\n")
-        while True:
-            line = self.until(b"REPLCONF", b"PSYNC")
-            if b"PSYNC" in line:
-                break
-            self.say(b"+OK\r\n")
-
-    def until(self, *wanted: bytes) -> bytes:
-        """Receive until the data has one of these words and ends with a line; return the data."""
-        data = b""
-        while not any(word in data for word in wanted) or not data.endswith(b"\r\n"):
-            data += self.link.recv(1 << 16)
-        return data
-
-    def say(self, data: bytes) -> None:
-        self.link.sendall(data)
-
-
 @pytest.fixture
-def master() -> Iterator[Master]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(20)
-        server = Master(listener)
-        yield server
-        server.link.close()
+def master() -> Iterator[scripted.Master]:
+    with scripted.master() as found:
+        yield found
 
 
 FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"
@@ -82,8 +55,8 @@ def test_replies_while_data_arrives(replica, master):
     """
     replica.set("old", "1")
     follow(replica, master.port)
-    master.accept()
-    master.say(FULL + b"$1000000\r\nREDIS0011")
+    link = master.next()
+    link.sendall(FULL + b"$1000000\r\nREDIS0011")
     wait_for(lambda: replication(replica)["master_sync_in_progress"], "the data to come")
     assert replica.execute_command("ROLE")[3] == b"sync"
     assert replica.get("old") == b"1"
@@ -92,7 +65,7 @@ def test_replies_while_data_arrives(replica, master):
     with pytest.raises(redis_py.ResponseError, match="Link with MASTER is down"):
         replica.get("old")
     replica.config_set("replica-serve-stale-data", "yes")
-    master.link.close()
+    scripted.hang_up(link)
     wait_for(lambda: "closed the connection" in trouble(replica), "the loss of the link")
     assert replica.get("old") == b"1"
     assert not replica.info("persistence")["loading"]
@@ -101,25 +74,25 @@ def test_replies_while_data_arrives(replica, master):
 def test_a_damaged_file_is_reported(replica, master):
     """Damaged data is reported in INFO, and the next synchronisation succeeds."""
     follow(replica, master.port)
-    master.accept()
-    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
+    link = master.next()
+    link.sendall(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
     wait_for(lambda: "byte 9 of the master's data" in trouble(replica), "the damage to be found")
-    master.link.close()
+    scripted.hang_up(link)
     follow(replica, master.port, "localhost")
-    master.accept()
-    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB)
+    link = master.next()
+    link.sendall(scripted.full(EMPTY_RDB))
     wait_until_up(replica)
 
 
 def test_client_pause_holds_the_master_s_stream_back(replica, master):
     """CLIENT PAUSE on a replica holds the master's commands back, too; after the pause they run."""
     follow(replica, master.port)
-    master.accept()
-    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB)
+    link = master.next()
+    link.sendall(scripted.full(EMPTY_RDB))
     wait_until_up(replica)
     replica.client_pause(60_000, all=False)
     sent = command(b"SET", b"k", b"v")
-    master.say(sent)
+    link.sendall(sent)
     wait_for(lambda: replication(replica)["slave_read_repl_offset"] == len(sent), "the master's command to arrive")
     assert replication(replica)["slave_repl_offset"] == 0
     assert replica.get("k") is None
@@ -131,7 +104,7 @@ def test_a_silent_master_is_disconnected(replica, master):
     """If the master sends nothing for repl-timeout after PSYNC, the replica closes the link."""
     replica.config_set("repl-timeout", 1)
     follow(replica, master.port)
-    master.accept()
+    master.next()
     wait_for(lambda: "repl-timeout" in trouble(replica), "the link to be given up")
     replica.config_set("repl-timeout", 60)
 
@@ -191,3 +164,44 @@ def test_config_rewrite_stores_the_master(tmp_path):
         client.execute_command("REPLICAOF", "NO", "ONE")
         client.execute_command("CONFIG", "REWRITE")
         assert "127.0.0.1 1" not in file.read_text()
+
+
+def test_an_unexpected_error_stops_the_replica(tmp_path, monkeypatch):
+    """An error within a command of the master ends the process, because the data may be half changed.
+
+    No further command runs, nothing is acknowledged beyond the error, and the master's stream is not reported as
+    invalid.
+    """
+    ran: list[bytes] = []
+    run = Core.execute
+
+    def execute(core: Core, session: Session, argv: list[bytes], now: int) -> object:
+        ran.append(argv[-1])
+        if argv[-1] == b"2":
+            raise FatalError("SET", session_id=session.id) from ValueError("nobody has thought of this")
+        return run(core, session, argv, now)
+
+    monkeypatch.setattr(Core, "execute", execute)
+    monkeypatch.setattr(MasterLink, "open", lambda *_: None)
+
+    async def story() -> None:
+        world = World(tmp_path)
+        history = world.master.history
+        replica = ReplicaRole(world.core, world, world.master, 1)
+        replica.follow(b"127.0.0.1", 2)
+        await asyncio.sleep(0)
+        replica.connected()
+        replica.received(b"+PONG\r\n" + 3 * b"+OK\r\n" + scripted.full(EMPTY_RDB, 100) + _SET % b"1")
+        await turns(50)
+        assert (replica.is_up, ran, history.offset) == (True, [b"1"], 100 + len(_SET % b"1"))
+        replica.received(_SET % b"2" + _SET % b"3")
+        await turns(50)
+        replica.received(_SET % b"4")
+        await turns(50)
+        assert ran == [b"1", b"2"]
+        assert [type(error) for error in world.errors] == [FatalError]
+        assert history.offset == 100 + len(_SET % b"1")
+        assert replica.trouble == ""
+        replica.stop()
+
+    asyncio.run(story())

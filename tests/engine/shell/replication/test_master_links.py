@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests import servers
-from tests.engine.shell.replication.master.tap import Tap
 from tests.engine.shell.replication.pairs import info
+from tests.engine.shell.replication.tap import Tap
 from tests.servers.connection import Connection
 from tests.suite.waiting import wait_for
 

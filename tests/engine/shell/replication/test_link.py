@@ -1,18 +1,23 @@
-"""The handshake with a master and the framing of its data, as bytes in and bytes out."""
+"""The link to a master: the handshake and the framing of its data, as bytes in and bytes out; and a real socket."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
 
-from engine.shell.replication.replica.handshake import (
+import pytest
+import uvloop
+
+from engine.shell.replication.link import (
     Continue,
     Full,
+    FullSyncError,
     Handshake,
     HandshakeError,
     Introduction,
+    MasterLink,
+    Payload,
     command,
 )
-from engine.shell.replication.replica.payload import Payload, PayloadError
 
 ID, OTHER = b"1" * 40, b"2" * 40
 WHO = Introduction(b"user", b"secret", 6380, b"10.0.0.1", (b"eof", b"psync2"), b"7.0.15")
@@ -97,5 +102,37 @@ def test_the_file_ends_at_its_mark_or_size(size, marked):
 @pytest.mark.parametrize("line", [b"-ERR no\r\n", b"$x\r\n", b"$EOF:short\r\n", b"$" + b"1" * 200])
 def test_invalid_data_is_an_error(line):
     """An invalid first line is an error, and so is one without an end."""
-    with pytest.raises(PayloadError):
+    with pytest.raises(FullSyncError):
         Payload().feed(line)
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", b"127.0.0.1"), ("::1", b"[::1]")])
+def test_a_lost_link_drops_what_is_sent(host, shown):
+    """A link has addresses in the form of CLIENT LIST. After its master has closed it, sending is harmless, because
+    data received before may still be loading.
+    """
+
+    async def story() -> None:
+        events: list[object] = []
+        lost = asyncio.Event()
+
+        def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"last words")
+            writer.close()
+
+        async with await asyncio.start_server(leave, host, 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            clock = asyncio.get_running_loop().time
+            link = MasterLink(lambda: events.append(link.address), events.append, lambda _: lost.set(), clock)
+            link.open(host, port, None, "")
+            await asyncio.wait_for(lost.wait(), 20)
+        [(peer, local), data] = events
+        assert (peer, data, link.is_closed) == (b"%b:%d" % (shown, port), b"last words", True)
+        assert local.startswith(shown + b":")
+        link.send(b"REPLCONF ACK 1\r\n")
+        link.pause(True)
+        assert not link.is_paused
+        link.drop()
+        link.send(b"REPLCONF ACK 2\r\n")
+
+    uvloop.run(story())

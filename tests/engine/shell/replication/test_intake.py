@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.core.dispatch import Core
+from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
-from engine.shell.replication.replica.handshake import command
-from engine.shell.replication.replica.intake import Intake
+from engine.shell.replication.intake import Intake, LogOffset
+from engine.shell.replication.link import command
 from tests.harness.replay import commands, new_core, state
 
 ADDS = b"".join(command(b"XADD", b"s", b"%d-0" % number, b"field", b"value%d" % number) for number in range(1, 400))
@@ -33,11 +34,8 @@ class Replica:
 
     def __init__(self) -> None:
         self.core: Core = new_core()
-        session = self.core.open_session(1)
-        self.core.accounts.trust(session)
-        session.is_master = True
         self.passed_on: list[bytes] = []
-        self.intake = Intake(self.core, session, 0, self.passed_on.append)
+        self.intake = Intake(self.core, 0, self.passed_on.append)
 
     @property
     def fed(self) -> bytes:
@@ -160,3 +158,30 @@ def test_a_master_s_duplicate_adds_nothing():
         replica = Replica()
         replica.take(command(b"XADD", b"s", b"1-1", b"f", b"v") + command(*words.split()))
         assert replica.core.databases[0].get(b"s").length == 1
+
+
+class Log(Durability):
+    """A log that is synced on request."""
+
+    logging = True
+    written = synced = 0
+
+    def log_offset(self) -> int:
+        return self.written
+
+    def is_synced(self, offset: int) -> bool:
+        return self.synced >= offset
+
+
+def test_only_synced_offsets_count():
+    """The reported offset follows the log's syncs, and is the latest offset if nothing waits."""
+    logged, log = LogOffset(), Log()
+    log.written = 10
+    logged.note(log, 100)
+    log.written = 20
+    logged.note(log, 250)
+    assert logged.on_disk(log, 250) == -1
+    log.synced = 15
+    assert logged.on_disk(log, 250) == 100
+    log.synced = 20
+    assert logged.on_disk(log, 300) == 300

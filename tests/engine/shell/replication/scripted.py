@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -18,15 +19,22 @@ def full(file: bytes, offset: int = 0) -> bytes:
 
 
 class Master:
-    """A master that listens on ``port``; ``asked`` has the arguments of each PSYNC, in order."""
+    """A master on ``port``; ``asked`` has the arguments of each PSYNC, in order. Without a script, the test
+    talks to the `next` replica.
+    """
 
-    def __init__(self, script: Script) -> None:
-        self.script = script
+    def __init__(self, script: Script | None = None) -> None:
+        self._accepted: queue.Queue[socket.socket] = queue.Queue()
+        self.script = script or (lambda connection, _: self._accepted.put(connection))
         self.asked: list[tuple[bytes, int]] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def next(self) -> socket.socket:
+        """Return the next connection that has received PSYNC."""
+        return self._accepted.get(timeout=20)
 
     def close(self) -> None:
         """Close all connections."""
@@ -61,7 +69,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 @contextmanager
-def master(script: Script) -> Iterator[Master]:
+def master(script: Script | None = None) -> Iterator[Master]:
     """Yield a master that follows the script."""
     made = Master(script)
     try:

@@ -13,7 +13,7 @@ from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
 from tests import servers
 from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
-from tests.engine.shell.replication.replica.scripted import HISTORY, full, hang_up, master
+from tests.engine.shell.replication.scripted import HISTORY, full, hang_up, master
 from tests.harness.replay import NOW_US, new_core
 from tests.suite.waiting import wait_for
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
-from engine.shell.replication.replica.transfer import Transfer, TransferError
+from engine.shell.replication.link import Full, FullSync, FullSyncError
 from tests.faults.disk import Disk
 from tests.golden.scenarios import RELEASES
 from tests.harness.replay import NOW_US, new_core, state
@@ -48,15 +49,20 @@ def payload(source: Core) -> bytes:
     return b"$%d\r\n%b" % (len(file), file)
 
 
-def transfer_of(directory: Path, files: Disk | None = None) -> tuple[Core, Transfer]:
+def transfer_of(
+    directory: Path,
+    files: Disk | None = None,
+    on_discard: Callable[[], None] = lambda: None,
+    on_loaded: Callable[[], None] = lambda: None,
+) -> tuple[Core, FullSync]:
     core = new_core()
     core.config.put("dir", str(directory).encode())
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"old", b"value"], NOW_US)
-    return core, Transfer(core, time.monotonic, files)
+    return core, FullSync(core, time.monotonic, Full(b"a" * 40, 0), on_discard, on_loaded, files)
 
 
-def finish(transfer: Transfer) -> None:
+def finish(transfer: FullSync) -> None:
     """Load everything that has arrived."""
     while transfer.work():
         pass
@@ -64,16 +70,16 @@ def finish(transfer: Transfer) -> None:
 
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_the_data_replaces_the_old_data(tmp_path, source, payload, size):
-    """Nothing changes before everything is loaded; then the core has the master's data, and no file is left."""
+    """With swapdb nothing changes before everything is loaded; then the core has the new data, and no file is left."""
     core, transfer = transfer_of(tmp_path)
+    transfer.keeps_old_data = True
     for at in range(0, len(payload), size):
         assert transfer.feed(payload[at : at + size]) == b""
     finish(transfer)
     assert transfer.is_done
-    assert (transfer.read, transfer.received) == (transfer.size, transfer.size)
+    assert transfer.read == transfer.payload.received == transfer.payload.size
     assert core.databases[0].holds(b"old")
     transfer.put_in_place()
-    transfer.close()
     assert state(core) == state(source)
     assert list(tmp_path.iterdir()) == []
 
@@ -93,18 +99,18 @@ def test_a_full_disk_is_reported(tmp_path, payload):
     full = Disk()
     full.fail("write", errno.ENOSPC)
     _, transfer = transfer_of(tmp_path, full)
-    with pytest.raises(TransferError, match="No space left"):
+    with pytest.raises(FullSyncError, match="No space left"):
         transfer.feed(payload)
     transfer.close()
     assert list(tmp_path.iterdir()) == []
     full.heal()
     full.fail("create", errno.EACCES)
-    with pytest.raises(TransferError, match="Permission denied"):
+    with pytest.raises(FullSyncError, match="Permission denied"):
         transfer_of(tmp_path, full)
 
 
 def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
-    """A wrong checksum raises DamagedError, unsupported content ForeignError, and a wrong end TransferError."""
+    """A wrong checksum raises DamagedError, unsupported content ForeignError, and a wrong end FullSyncError."""
     changed = bytearray(payload)
     changed[-1] ^= 1
     _, transfer = transfer_of(tmp_path)
@@ -121,7 +127,7 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
     size, _, file = payload.partition(b"\r\n")
     _, transfer = transfer_of(tmp_path)
     transfer.feed(b"$%d\r\n%bmore" % (int(size[1:]) + 4, file))
-    with pytest.raises(TransferError, match="follow the end"):
+    with pytest.raises(FullSyncError, match="follow the end"):
         finish(transfer)
     transfer.close()
     assert list(tmp_path.iterdir()) == []
@@ -137,11 +143,9 @@ def test_a_file_with_unsupported_types_does_not_cost_the_old_data(tmp_path, form
     counts = "lists: 2 .*sets: 4 " if form == "psb" else r"lists: 3 \(first: key 'list0' of database 0\); sets: 1 "
 
     async def story() -> None:
-        core, transfer = transfer_of(tmp_path)
         dropped: list[None] = []
-        transfer.on_scanned = lambda: dropped.append(None)
         loaded = asyncio.Event()
-        transfer.on_loaded = loaded.set
+        core, transfer = transfer_of(tmp_path, on_discard=lambda: dropped.append(None), on_loaded=loaded.set)
         transfer.feed(b"$%d\r\n%b" % (len(data), data))
         if form == "psb":
             await asyncio.wait_for(loaded.wait(), DEADLINE)
@@ -156,14 +160,14 @@ def test_a_file_with_unsupported_types_does_not_cost_the_old_data(tmp_path, form
 
 
 def test_the_old_data_may_be_dropped_when_a_file_was_scanned(tmp_path, payload):
-    """The callback runs once, after the scan of a complete file and before its keys are loaded."""
-    _, transfer = transfer_of(tmp_path)
+    """The old data is dropped once, after the scan of a complete file and before its keys are loaded."""
     read: list[int] = []
-    transfer.on_scanned = lambda: read.append(transfer.read)
+    core, transfer = transfer_of(tmp_path, on_discard=lambda: read.append(transfer.read))
     transfer.feed(payload)
     finish(transfer)
     assert read == [0]
-    transfer.close()
+    assert not core.databases[0].holds(b"old")
+    assert transfer.close()
 
 
 class WhoCloses(Disk):

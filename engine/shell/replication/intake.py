@@ -5,7 +5,8 @@ offsets. They are passed on after their commands have run, and those of a transa
 bytes passed on is this server's position, from which it continues after a broken link.
 
 While the commands run, the core is in replay mode: no key expires by itself, and no command is rejected for lack of
-memory. Clients that wait for a key are served afterwards.
+memory. Clients that wait for a key are served afterwards. A replica with a log also reports to its master up to which
+offset the log is on disk, for WAITAOF.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
 from engine.shell.durability.recovery import Commands
@@ -32,14 +33,24 @@ _PIPELINE = 256
 
 
 class Intake:
-    """Stream of one link, from ``offset`` of the history on; ``session``: session of the master.
+    """Stream of one link, from ``offset`` of the history on, with database ``db`` selected.
 
-    ``pass_on`` is called with the bytes of commands that have run.
+    ``address``: the two addresses of the link. ``pass_on`` is called with the bytes of commands that have run.
     """
 
-    def __init__(self, core: Core, session: Session, offset: int, pass_on: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        offset: int,
+        pass_on: Callable[[bytes], None],
+        db: int = 0,
+        address: tuple[bytes, bytes] = (b"", b""),
+    ) -> None:
         self._core = core
-        self._session = session
+        session = self._session = core.open_session(now_us())
+        core.accounts.trust(session)
+        session.is_master, session.db = True, db
+        session.addr, session.laddr = address
         self._pass_on_bytes = pass_on
         self._commands = Commands(core, session, 0)
         self._parser = RequestParser()
@@ -61,6 +72,20 @@ class Intake:
         self.waiting = 0
         #: Whether the master has requested an acknowledgement.
         self.is_asked = False
+
+    @property
+    def db(self) -> int:
+        """The database selected for the master's next command."""
+        return self._session.db
+
+    @property
+    def is_closed_by_client(self) -> bool:
+        """Whether a client has closed the connection (CLIENT KILL)."""
+        return self._session.close_requested
+
+    def close(self) -> None:
+        """Close the master's session: the link is down."""
+        self._core.close_session(self._session)
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
@@ -169,3 +194,40 @@ def _size(argv: list[bytes]) -> int:
         count = len(word)
         size += count + (6 if count < 10 else 7 if count < 100 else 5 + len(str(count)))
     return size
+
+
+class LogOffset:
+    """Position of one replica's log in its master's stream, since the last full synchronisation. Offsets are those of
+    the history, in bytes.
+    """
+
+    def __init__(self) -> None:
+        #: Positions up to which the stream was passed to the log, and which are not known to be on disk, in order. Each
+        #: is (offset in the log, offset in the history).
+        self._waiting: list[tuple[int, int]] = []
+        #: Offset known to be on disk; -1 if there is none.
+        self._on_disk = -1
+
+    def clear(self) -> None:
+        """Drop the positions that are not known to be on disk: the link is new."""
+        self._waiting.clear()
+
+    def note(self, durability: Durability, offset: int) -> None:
+        """Record that the stream up to ``offset`` has been passed to the log."""
+        if durability.logging and (not self._waiting or self._waiting[-1][1] != offset):
+            self._waiting.append((durability.log_offset(), offset))
+
+    def on_disk(self, durability: Durability, offset: int) -> int:
+        """Return the offset up to which the stream is on disk, -1 if unknown. ``offset``: the replica's offset in
+        memory.
+        """
+        synced = 0
+        for log_offset, reached in self._waiting:
+            if not durability.is_synced(log_offset):
+                break
+            self._on_disk = reached
+            synced += 1
+        del self._waiting[:synced]
+        if not self._waiting and durability.is_synced(durability.log_offset()):
+            self._on_disk = offset
+        return self._on_disk

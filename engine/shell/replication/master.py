@@ -1,8 +1,8 @@
 """Master role of a server: its replicas, the stream sent to them, their acknowledgements.
 
 Effects become the stream: encoded once, counted by the history, sent to each online replica, and queued for replicas
-that receive a file first. The module is long because all of its state decides whether a replica receives the stream,
-waits or is disconnected.
+that receive a file first (`engine.shell.replication.replicas`). Replicas acknowledge the offsets that they have applied
+and synced. Clients that wait for acknowledgements (WAIT, WAITAOF) are woken by each of them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.settings.kinds import OutputLimit
+from engine.shell.clock import now_us
 from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.log import encode_effects
 from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
-from engine.shell.replication.master.full_syncs import Clients, FullSyncs
-from engine.shell.replication.master.replica import Replica
-from engine.shell.replication.master.roster import Roster
-from engine.shell.replication.master.sync_states import Sync, SyncEvent
+from engine.shell.replication.replicas import Clients, FullSyncs, Replica, Sync, SyncEvent
 from engine.text import messages
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 #: Blocks with a smaller total size in bytes are joined before they are sent.
 _JOINED = 64 * 1024
+#: Seconds after which replicas that were behind are asked for their offsets again.
+_ASK_AGAIN = 0.1
 
 
 class Master:
@@ -63,19 +63,22 @@ class Master:
         self._is_release_due = False
         self._on_feeding = on_feeding
         self.history = history
-        self._roster = Roster()
+        #: Replicas by session ID, in any state.
+        self.replicas: dict[int, Replica] = {}
+        #: Replicas that receive the stream.
+        self.online: list[Replica] = []
         #: Sender of files to replicas.
         self.full_syncs = FullSyncs(
-            core, clients, history, self._roster, loop, background, self, files or Files(), clock
+            core, clients, history, loop, background, files or Files(), clock, self._go_online, self._cut_off
         )
-        #: Database selected in the stream; -1 if the next command must select one.
-        self._db = -1
         #: Offset after the last effect: later bytes of the stream contain no writes.
         self.written = 0
         #: Offset up to which a replica has acknowledged the stream, or this server has received it from its master.
         self.confirmed = 0
         self._left_at = self._pinged_at = clock()
-        self._getack_due = False
+        #: Clients that wait for acknowledgements.
+        self._waiting: dict[Session, None] = {}
+        self._getack_due = self._wake_due = self._ask_again_due = False
         self.full = self.partial = self.refused = 0
         #: Whether this server has no master. A server with a master passes on the master's stream.
         self.leads = True
@@ -83,7 +86,7 @@ class Master:
         self.may_serve: Callable[[], bool] = lambda: True
         #: Stage of a failover, as INFO shows it.
         self.failover_state: Callable[[], str] = lambda: "no-failover"
-        #: Called when a replica has acknowledged something.
+        #: Called when a replica has acknowledged something, or has disconnected.
         self.on_acknowledged: Callable[[], None] = lambda: None
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             core.config.on_change(name, self.judge)
@@ -97,18 +100,18 @@ class Master:
     def feed(self, effects: Effects) -> Effects:
         """Send the effects of commands to the replicas; return the encoded effects, so that the log can reuse them."""
         pack = hiredis.pack_command
-        if len(effects) == 1 and effects[0][0] == self._db:
+        if len(effects) == 1 and effects[0][0] == self.history.db:
             # Fast path of the code below, for a client that waits for each reply.
             argv = effects[0][1]
             block = argv if isinstance(argv, bytes) else pack(tuple(argv))  # type: ignore[arg-type]
             self.send(block)
             self.written = self.history.offset
-            return [(self._db, block)]
+            return [(self.history.db, block)]
         packed: Effects = [
             (index, argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
             for index, argv in effects
         ]
-        out, self._db = encode_effects(packed, self._db)
+        out, self.history.db = encode_effects(packed, self.history.db)
         self.send(out[0] if len(out) == 1 else b"".join(out))
         self.written = self.history.offset
         return packed
@@ -117,22 +120,17 @@ class Master:
     def position(self) -> Position | None:
         """Position of a master's data in its history; None if no other server can know the history."""
         history = self.history
-        return Position(history.id, history.offset, max(self._db, 0)) if history.keeps else None
-
-    def reselect_database(self) -> None:
-        """Select the database again before the next command, for a replica whose stream starts here."""
-        self._db = -1
+        return Position(history.id, history.offset, max(self.history.db, 0)) if history.keeps else None
 
     def send(self, block: bytes) -> None:
         """Append bytes, which must be complete commands, to the stream."""
         self.history.feed(block)
-        roster = self._roster
-        if roster.online:
+        if self.online:
             self._outgoing.append(block)
             if not self._is_release_due:
                 self._is_release_due = True
                 self._loop.call_soon(self._release_due)
-        if roster.behind:
+        if self.full_syncs.behind:
             self._queue(block)
 
     def _release_due(self) -> None:
@@ -150,12 +148,12 @@ class Master:
         parts: list[bytes | memoryview] = [*blocks]
         if len(blocks) > 1 and sum(map(len, blocks)) < _JOINED:
             parts = [b"".join(blocks)]
-        for replica in self._roster.online:
+        for replica in self.online:
             replica.peer.send(parts)
 
     def _queue(self, block: bytes) -> None:
         now, limit = self._clock(), self._limit()
-        for replica in list(self._roster.behind):
+        for replica in list(self.full_syncs.behind):
             if not replica.queue(block, limit, now):
                 replica.peer.give_up(replica.waiting_size)
                 self.drop(replica.peer.session)
@@ -175,7 +173,7 @@ class Master:
 
     def _admit(self, session: Session, history_id: bytes, offset: int) -> None:
         peer = self._clients.connections.get(session.id)
-        if peer is None or session.id in self._roster.all:
+        if peer is None or session.id in self.replicas:
             return
         announced = session.as_replica or AsReplica()
         if not self.may_serve():
@@ -190,7 +188,7 @@ class Master:
             self._core.changes.record_for("replicas", True)
             self._on_feeding(True)
         self._clients.settle()
-        self._roster.all[session.id] = replica
+        self.replicas[session.id] = replica
         if history_id and self.history.covers(history_id, offset):
             self._continue(replica, offset)
             return
@@ -207,29 +205,29 @@ class Master:
         blocks = history.since(offset)
         name = b" " + history.id if b"psync2" in replica.announced.capabilities else b""
         replica.fire(SyncEvent.CONTINUED)
+        replica.last_sign = self._clock()
         self._release()
-        self._roster.online.append(replica)
+        self.online.append(replica)
         replica.peer.send([b"+CONTINUE%b\r\n" % name, *blocks])
         LOG.info("replica %s continues from offset %d: %d bytes", replica.name, offset, sum(map(len, blocks)))
         self.judge()
 
     def drop(self, session: Session) -> None:
         """Remove a replica whose connection is closed."""
-        replica = self._roster.all.pop(session.id, None)
+        replica = self.replicas.pop(session.id, None)
         if replica is None:
             return
-        replica.drop_waiting()
-        for some in (self._roster.online, self._roster.behind):
-            if replica in some:
-                some.remove(replica)
+        replica.take_queue()
+        if replica in self.online:
+            self.online.remove(replica)
         self.full_syncs.drop(replica)
-        if not self._roster.all:
+        if not self.replicas:
             self._left_at = self._clock()
         LOG.info("replica %s disconnected", replica.name)
         self.judge()
-        self.on_acknowledged()
+        self._tell_acknowledged()
 
-    def cut_off(self, replica: Replica) -> None:
+    def _cut_off(self, replica: Replica) -> None:
         """Close a replica's connection, so that it must synchronise again."""
         replica.peer.transport.abort()
         # Remove the replica now: the event loop reports the close later.
@@ -237,30 +235,24 @@ class Master:
 
     def cut_off_all(self) -> None:
         """Disconnect all replicas, so that they must synchronise again."""
-        for replica in list(self._roster.all.values()):
-            self.cut_off(replica)
+        for replica in list(self.replicas.values()):
+            self._cut_off(replica)
 
-    def go_online(self, replica: Replica) -> None:
+    def _go_online(self, replica: Replica) -> None:
         """Start sending the stream, queued bytes first, to a replica that has its complete file."""
         self._release()
-        roster = self._roster
-        roster.behind.remove(replica)
-        roster.online.append(replica)
+        self.online.append(replica)
         replica.last_ack = self._clock()
-        replica.release()
+        if waiting := replica.take_queue():
+            replica.peer.send(waiting)
         LOG.info("replica %s is online", replica.name)
         self.judge()
-
-    @property
-    def roster(self) -> Roster:
-        """The connected replicas, in any state."""
-        return self._roster
 
     # -- acknowledgements ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
         """Record how far a replica has applied the stream (``offset``) and synced it (``on_disk``, -1 if unknown)."""
-        replica = self._roster.all.get(session.id)
+        replica = self.replicas.get(session.id)
         if replica is None:
             return
         replica.last_ack = self._clock()
@@ -271,25 +263,54 @@ class Master:
         if self._core.admission.refusal(Refusal.REPLICAS):
             self.judge()
         if moved:
-            self.on_acknowledged()
+            self._tell_acknowledged()
 
-    def acknowledged(self, offset: int, *, on_disk: bool) -> int:
+    def _tell_acknowledged(self) -> None:
+        """Wake what waits for acknowledgements soon: a command may be running."""
+        self.on_acknowledged()
+        if self._waiting and not self._wake_due:
+            self._wake_due = True
+            self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._wake_due = False
+        sessions, self._waiting = self._waiting, {}
+        for session in sessions:
+            self._core.wake(session, now_us())
+        self._clients.settle()
+
+    def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
+        """Wake the blocked session once; see `engine.core.environment.replication.Replication`."""
+        self._waiting[session] = None
+        if not again:
+            self.request_acks_soon()
+        elif not self._ask_again_due:
+            # Each reply wakes all waiting clients, so asking again immediately would never end.
+            self._ask_again_due = True
+            self._loop.call_later(_ASK_AGAIN, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._ask_again_due = False
+        if self._waiting:
+            self.request_acks_soon()
+
+    def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
         """Return the number of replicas that have applied the stream up to ``offset`` or, with ``on_disk``, have synced
         it up to there.
         """
         if on_disk:
-            return sum(replica.on_disk >= offset for replica in self._roster.online)
-        return sum(replica.offset >= offset for replica in self._roster.online)
+            return sum(replica.on_disk >= offset for replica in self.online)
+        return sum(replica.offset >= offset for replica in self.online)
 
     def request_acks_soon(self) -> None:
         """Request the offsets of all replicas, at most once per event-loop iteration."""
-        if not self._getack_due and self._roster.online:
+        if not self._getack_due and self.online:
             self._getack_due = True
             self._loop.call_soon(self._ask)
 
     def _ask(self) -> None:
         self._getack_due = False
-        if self._roster.online and self.leads:
+        if self.online and self.leads:
             self._clients.settle()
             self.send(_GETACK)
 
@@ -305,7 +326,7 @@ class Master:
     def good(self) -> int:
         """Number of replicas that have acknowledged something within min-replicas-max-lag."""
         now, lag = self._clock(), self._core.config.integer("min-replicas-max-lag")
-        return sum(replica.offset >= 0 and replica.lag(now) <= lag for replica in self._roster.online)
+        return sum(replica.offset >= 0 and replica.lag(now) <= lag for replica in self.online)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -313,7 +334,7 @@ class Master:
         """Run the periodic work, once per second."""
         now, config = self._clock(), self._core.config
         timeout = config.integer("repl-timeout")
-        for replica in list(self._roster.all.values()):
+        for replica in list(self.replicas.values()):
             state = replica.state
             if state is Sync.WAITING or (state is Sync.RECEIVING and not self.full_syncs.is_sending):
                 replica.peer.send([b"\n"])
@@ -322,17 +343,17 @@ class Master:
                 replica.last_sign = now
             elif state is not Sync.SERVED and now - replica.last_sign > timeout:
                 LOG.warning("replica %s disconnected: no sign of life for %d seconds", replica.name, timeout)
-                self.cut_off(replica)
+                self._cut_off(replica)
         self.judge()
         if not self.leads:
             return
         if now - self._pinged_at >= config.integer("repl-ping-replica-period"):
             self._pinged_at = now
-            if self._roster.all and not self._core.pause.until:
+            if self.replicas and not self._core.pause.until:
                 self._clients.settle()
                 self.send(_PING)
         ttl = config.integer("repl-backlog-ttl")
-        if self.history.keeps and not self._roster.all and ttl and now - self._left_at > ttl:
+        if self.history.keeps and not self.replicas and ttl and now - self._left_at > ttl:
             self.release_backlog()
 
     # -- roles --------------------------------------------------------------------------------------------------------
@@ -351,7 +372,7 @@ class Master:
         """Become a master, and disconnect all replicas. If there is a backlog, effects extend the stream again."""
         self.leads = True
         self.cut_off_all()
-        self._db = -1
+        self.history.db = -1
         self.written = self.confirmed = self.history.offset
         self._left_at = self._pinged_at = self._clock()
         if self.history.keeps:
@@ -381,7 +402,8 @@ class Master:
 
     def role(self) -> list[Any]:
         """Return the reply of ROLE."""
-        return [b"master", self.history.offset, self._roster.described()]
+        rows = ((*replica.address, max(replica.offset, 0)) for replica in self.online)
+        return [b"master", self.history.offset, [[host.encode(), b"%d" % port, b"%d" % at] for host, port, at in rows]]
 
     def info(self) -> list[tuple[str, Any]]:
         """Return INFO replication's lines about replicas and the history."""
@@ -389,11 +411,12 @@ class Master:
         good: list[tuple[str, Any]] = []
         if self._core.config.integer("min-replicas-to-write"):
             good.append(("min_slaves_good_slaves", self.good))
-        count, *replicas = self._roster.lines(self._clock())
+        now = self._clock()
+        known = [replica for replica in self.replicas.values() if replica.state is not Sync.SERVED]
         return [
-            count,
+            ("connected_slaves", len(known)),
             *good,
-            *replicas,
+            *((f"slave{number}", replica.described(now)) for number, replica in enumerate(known)),
             ("master_failover_state", self.failover_state()),
             ("master_replid", history.id.decode()),
             ("master_replid2", history.second_id.decode()),

@@ -11,7 +11,7 @@ from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.shell.replication.history import History
-from engine.shell.replication.master.master import Master
+from engine.shell.replication.master import Master
 from tests.faults.disk import Disk
 
 
@@ -49,6 +49,9 @@ class World:
         config.load(["--dir", str(directory), *flags])
         self.core = Core(config, lambda n: 0)
         self.connections: dict[int, FakePeer] = {}
+        #: Whether `fail` was called, and with which errors.
+        self.failed = False
+        self.errors: list[BaseException] = []
         self.work: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
         self.disk = Disk()
         #: The master's monotonic clock.
@@ -74,6 +77,13 @@ class World:
         if effects and self.core.changes.recording:
             self.master.feed(effects)
 
+    def fail(self, error: BaseException) -> None:
+        self.failed = True
+        self.errors.append(error)
+
+    def finish(self, session: Session) -> None:
+        """Do nothing: clients are not connected."""
+
     def run(self, *words: bytes) -> None:
         """Run a client's command."""
         self.core.execute(self.caller, [*words], self.now)
@@ -82,7 +92,7 @@ class World:
     async def join(
         self, *capabilities: bytes, rdb_only: bool = False, clogged: bool = False, version: bytes = b""
     ) -> FakePeer:
-        """Connect a replica that requests all data, and return it. `finish` lets the thread write its file."""
+        """Connect a replica that requests all data, and return it. `write_file` lets the thread write its file."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
         peer = self.connections[session.id] = FakePeer(session)
@@ -91,7 +101,7 @@ class World:
         await turns()
         return peer
 
-    async def finish(self) -> None:
+    async def write_file(self) -> None:
         """Let the thread write a file, which the event loop then sends."""
         write, done = self.work.pop(0)
         error: OSError | None = None

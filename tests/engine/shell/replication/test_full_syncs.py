@@ -13,7 +13,7 @@ from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.durability.rdb_file import RdbFiles
 from tests.differential.grammar import FAMILIES, Grammar
-from tests.engine.shell.replication.master.world import FakePeer, World, in_loop, turns
+from tests.engine.shell.replication.world import FakePeer, World, in_loop, turns
 from tests.harness.replay import new_core, state
 
 #: Capabilities and version that a replica announces, and the format of the file that it gets.
@@ -42,7 +42,7 @@ async def test_a_replica_without_an_acknowledgement_does_not_count(tmp_path):
     world = World(tmp_path)
     world.run(*SET)
     peer = await world.join()
-    await world.finish()
+    await world.write_file()
     assert world.states() == ["online"]
 
     def counts() -> tuple[int, int, int]:
@@ -68,13 +68,13 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
     second = await world.join(b"eof")
     third = await world.join(b"eof", b"psb")
     assert len(world.work) == 1
-    await world.finish()
+    await world.write_file()
     assert first.got == second.got
     reply, file, stream = parts(first)
     assert (reply, file[:9], stream) == (b"+FULLRESYNC " + b"a" * 40 + b" 0", b"REDIS0010", FED)
     # The third replica needs another format, and is served now.
     assert third.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" %d\r\n" % len(FED))
-    await world.finish()
+    await world.write_file()
     assert b"PYSTREAMS-BASE\r\n" in third.got
     assert not list(tmp_path.iterdir())
     assert world.states() == ["online"] * 3
@@ -86,13 +86,13 @@ async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
     world = World(tmp_path)
     replica = await world.join(b"eof", b"psb")
     world.disk.room = 100
-    await world.finish()
+    await world.write_file()
     assert replica.transport.aborted
     assert not list(tmp_path.iterdir())
     assert world.states() == []
     world.disk.heal()
     again = await world.join(b"eof", b"psb")
-    await world.finish()
+    await world.write_file()
     assert parts(again)[1]
 
 
@@ -103,7 +103,7 @@ async def test_a_slow_receiver_holds_up_no_other(tmp_path):
     for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
     fast, slow, lost = [await world.join(b"eof", clogged=clogged) for clogged in (False, True, True)]
-    await world.finish()
+    await world.write_file()
     world.run(*SET)
     await turns()
     assert world.states() == ["online", "send_bulk", "send_bulk"]
@@ -127,7 +127,7 @@ async def test_a_stream_above_the_output_limit_closes_the_connection(tmp_path):
     world.run(b"SET", b"k", b"x" * 2000)
     assert peer.transport.aborted
     assert world.states() == []
-    await world.finish()
+    await world.write_file()
     assert not list(tmp_path.iterdir())
 
 
@@ -136,7 +136,7 @@ async def test_an_rdb_only_client_is_no_replica(tmp_path):
     """For an rdb-only client no effects are recorded, no stream follows the file, and INFO counts no replica."""
     world = World(tmp_path)
     peer = await world.join(b"eof", rdb_only=True)
-    await world.finish()
+    await world.write_file()
     assert not world.core.changes.recording
     world.run(*SET)
     world.master.tick()
@@ -171,7 +171,7 @@ def test_a_silent_replica_is_disconnected(tmp_path, state):
         world = World(tmp_path)
         world.run(*SET)
         peer = await world.join(b"eof", clogged=state == "send_bulk")
-        await world.finish()
+        await world.write_file()
         assert world.states() == [state]
         for _ in range(3):
             world.seconds += 40
@@ -214,7 +214,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, seed):
         assert during > 3
         while not world.work:
             await turns()
-        await world.finish()
+        await world.write_file()
         _, file, stream = parts(peer)
         other = new_core()
         other.changes.recording = False
@@ -247,7 +247,7 @@ async def test_a_replica_gets_a_file_version_that_it_supports(tmp_path):
     assert [peer.got[:1] for peer in peers] == [b"+", b"\n", b"\n", b"\n", b"\n", b"+"]
     files = 0
     while world.work:
-        await world.finish()
+        await world.write_file()
         files += 1
     assert files == len(SERVERS)
     assert [parts(peer)[1][:9] for peer in peers] == [magic for _, _, magic in SERVERS.values()] + [b"REDIS0010"]

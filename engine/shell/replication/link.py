@@ -1,0 +1,523 @@
+r"""Link from a replica to its master, until the master's stream begins: socket, handshake, full synchronisation.
+
+The replica starts: PING, AUTH if there is a password, REPLCONF about itself, then PSYNC with its history. Each command
+waits for the reply to the previous one. The master's last line announces what it sends next: the rest of the history
+(`Continue`), or all of its data (`Full`), as a file between two marks or after its length:
+
+    $<length>\r\n<that many bytes>                   the master wrote a file first
+    $EOF:<40 characters>\r\n<bytes><the 40 again>    the master writes directly to the link
+
+Empty lines may precede each line, as keepalives. The replica writes the file to its own disk. A complete file is
+scanned for damage and for types that the engine does not store, so that the old data is dropped only for data that can
+be loaded. Then it is loaded into separate databases, which replace those of the core. Scanning and loading are done in
+small steps, and clients are served in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from engine.core.dispatch import Core
+from engine.core.formats.rdb import value_reader
+from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.unsupported_types import UnsupportedTypesError
+from engine.core.keyspace.changes import Changes
+from engine.core.keyspace.database import Database
+from engine.shell.clock import now_us
+from engine.shell.durability import psb, rdb_file
+from engine.shell.durability.background import Attempt, free_in_thread
+from engine.shell.durability.files import Files, write_all
+
+_FULL = re.compile(rb"\+FULLRESYNC ([0-9a-f]{40}) (-?[0-9]{1,19})")
+_CONTINUE = re.compile(rb"\+CONTINUE(?: ([0-9a-f]{40}))?")
+#: Errors of PING that only mean that AUTH is required first.
+_UNKNOWN_YET = (b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
+#: Maximum length of a master's line in bytes.
+LINE_LIMIT = 1024
+#: Start of the line before a file that ends with a mark, size of the mark, and maximum size of the line.
+_BY_MARK, _MARK_SIZE, _HEAD_LIMIT = b"$EOF:", 40, 128
+#: Number of bytes of the file to read at a time.
+_PIECE = 1 << 16
+#: Microseconds of work per event-loop iteration.
+_SHARE_US = 2000
+
+
+class HandshakeError(Exception):
+    """The master rejects this server as a replica, temporarily or permanently; the text is the reason."""
+
+
+class FullSyncError(Exception):
+    """The data could not be received, stored or read: it must be requested again."""
+
+
+class MasterLink(asyncio.Protocol):
+    """One connection to a master, opened by `open`. After `drop`, there are no callbacks.
+
+    ``connected`` is called when the link is open, ``received`` with bytes, and ``lost`` with the reason if the link
+    could not be opened, or is broken.
+    """
+
+    def __init__(
+        self,
+        connected: Callable[[], None],
+        received: Callable[[bytes], None],
+        lost: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._connected = connected
+        self._received = received
+        self._lost = lost
+        self._clock = clock
+        #: Whether the link has been lost or dropped.
+        self.is_closed = False
+        self._transport: asyncio.Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self.is_paused = False
+        #: Time of the last bytes received, or of opening the link.
+        self.received_at = clock()
+
+    def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
+        """Connect; the owner's callbacks report the result. ``source``: local address, empty for any address."""
+        self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
+
+    async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
+        loop = asyncio.get_running_loop()
+        local = (source, 0) if source else None
+        name = host if context is not None else None
+        try:
+            await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name, local_addr=local)
+        except (OSError, ValueError) as error:
+            self._lose(str(error) or type(error).__name__)
+
+    def drop(self) -> None:
+        """Close the link."""
+        self.is_closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, if the link is open. (uvloop raises on writes to a closed transport.)"""
+        transport = self._transport
+        if transport is not None and data and not transport.is_closing():
+            transport.write(data)
+
+    def pause(self, wanted: bool) -> None:
+        """Pause reading if ``wanted``, otherwise resume reading."""
+        transport = self._transport
+        if transport is not None and wanted != self.is_paused and not transport.is_closing():
+            self.is_paused = wanted
+            if wanted:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    @property
+    def address(self) -> tuple[bytes, bytes]:
+        """Addresses of the master and of this server on the link, in the form of CLIENT LIST."""
+        if self._transport is None:
+            return b"", b""
+        found = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
+        peer, local = (_shown(*address[:2]) if address else b"" for address in found)
+        return peer, local
+
+    # -- the transport's calls ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self.is_closed:
+            self._transport.abort()
+            return
+        self.received_at = self._clock()
+        self._connected()
+
+    def data_received(self, data: bytes) -> None:
+        self.received_at = self._clock()
+        if not self.is_closed:
+            self._received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(str(exc) if exc is not None else "the master closed the connection")
+
+    def _lose(self, why: str) -> None:
+        was_closed, self.is_closed = self.is_closed, True
+        # Later writes are discarded.
+        self._transport = None
+        if not was_closed:
+            self._lost(why)
+
+
+def _shown(host: str, port: int) -> bytes:
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """A replica's information about itself. ``user`` and ``password`` may be empty; ``port`` 0 is not sent."""
+
+    user: bytes = b""
+    password: bytes = field(default=b"", repr=False)
+    port: int = 0
+    address: bytes = b""
+    #: Any version of RDB (``rdb-any``) and the engine's own format (``psb``) are capabilities that only engines have.
+    capabilities: tuple[bytes, ...] = (b"eof", b"psync2", b"rdb-any", b"psb")
+    version: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """The master sends all data, then the stream after ``offset`` in the history ``id``."""
+
+    id: bytes
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The master sends the stream from the requested offset on. ``id``: new ID of the history; empty if the ID does not
+    change.
+    """
+
+    id: bytes = b""
+
+
+class Handshake:
+    """One handshake. ``history``: ID of the history and number of the first missing byte; None if all data is missing.
+
+    ``hands_over``: the other server is a replica that is to become the master.
+    """
+
+    def __init__(
+        self, introduction: Introduction, history: tuple[bytes, int] | None, *, hands_over: bool = False
+    ) -> None:
+        self._introduction = introduction
+        self._history = history
+        self._last = (b"FAILOVER",) if hands_over else ()
+        #: Whether PSYNC has been sent: any later failure is a failure of PSYNC.
+        self.has_asked = False
+        self._steps = self._run()
+        #: Result of the handshake; None until the master's last line.
+        self.outcome: Full | Continue | None = None
+
+    def start(self) -> bytes:
+        """Return the first bytes to send."""
+        return next(self._steps)
+
+    def line(self, line: bytes) -> bytes:
+        """Return the bytes to send after the master's line; empty if the line has set the outcome. Raises
+        HandshakeError if the master rejects this server.
+
+        An empty line is a keepalive.
+        """
+        if not line:
+            return b""
+        try:
+            return self._steps.send(line)
+        except StopIteration:
+            return b""
+
+    def _run(self) -> Generator[bytes, bytes, None]:
+        introduction = self._introduction
+        line = yield command(b"PING")
+        if not line.startswith((b"+", *_UNKNOWN_YET)):
+            raise HandshakeError(_rejection("PING", line))
+        if introduction.password:
+            words = (introduction.user, introduction.password) if introduction.user else (introduction.password,)
+            line = yield command(b"AUTH", *words)
+            if not line.startswith(b"+"):
+                raise HandshakeError(_rejection("AUTH (masteruser, masterauth)", line))
+        # Replies to REPLCONF are ignored, because a master may reject options that it does not support.
+        if introduction.port:
+            yield command(b"REPLCONF", b"listening-port", b"%d" % introduction.port)
+        if introduction.address:
+            yield command(b"REPLCONF", b"ip-address", introduction.address)
+        yield command(
+            b"REPLCONF", *(word for capability in introduction.capabilities for word in (b"capa", capability))
+        )
+        if introduction.version:
+            yield command(b"REPLCONF", b"version", introduction.version)
+        history, offset = self._history or (b"?", -1)
+        self.has_asked = True
+        self._conclude((yield command(b"PSYNC", history, b"%d" % offset, *self._last)))
+
+    def _conclude(self, line: bytes) -> None:
+        full, goes_on = _FULL.fullmatch(line), _CONTINUE.fullmatch(line)
+        if full:
+            self.outcome = Full(full[1], int(full[2]))
+        elif goes_on and self._history is not None:
+            self.outcome = Continue(goes_on[1] or b"")
+        else:
+            raise HandshakeError(_rejection("PSYNC", line))
+
+
+def command(*words: bytes) -> bytes:
+    """Return the bytes of a command."""
+    return b"*%d\r\n%b" % (len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
+
+
+def _rejection(request: str, line: bytes) -> str:
+    return f"the master replied to {request} with '{line[:200].decode('utf-8', 'backslashreplace')}'"
+
+
+class Payload:
+    """One file being received."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._mark = b""
+        #: The last bytes received, which may contain the start of the mark.
+        self._tail = b""
+        #: Length announced by the master; -1 if unknown.
+        self.size = -1
+        self._begun = False
+        #: Number of received bytes of the file.
+        self.received = 0
+        #: Whether the file is complete.
+        self.is_complete = False
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Process bytes; return the bytes of the file, and the bytes after the file.
+
+        Raises FullSyncError if the line before the file is invalid.
+        """
+        if not self._begun:
+            data = self._parse_head(data)
+            if not self._begun:
+                return b"", b""
+        part, rest = self._marked(data) if self._mark else self._counted(data)
+        self.received += len(part)
+        return part, rest
+
+    def _parse_head(self, data: bytes) -> bytes:
+        self._head = (self._head + data).lstrip(b"\n")
+        line, end, rest = self._head.partition(b"\r\n")
+        if not end:
+            if len(self._head) > _HEAD_LIMIT:
+                raise FullSyncError("the line before the master's data is too long")
+            return b""
+        if line.startswith(_BY_MARK) and len(line) == len(_BY_MARK) + _MARK_SIZE:
+            self._mark = line[len(_BY_MARK) :]
+        elif line[:1] == b"$" and line[1:].isdigit():
+            self.size = int(line[1:])
+        else:
+            raise FullSyncError(f"the master sent '{line.decode('utf-8', 'backslashreplace')}' before its data")
+        self._begun, self._head = True, b""
+        return rest
+
+    def _counted(self, data: bytes) -> tuple[bytes, bytes]:
+        part = data[: self.size - self.received]
+        self.is_complete = self.received + len(part) == self.size
+        return part, data[len(part) :]
+
+    def _marked(self, data: bytes) -> tuple[bytes, bytes]:
+        data = self._tail + data
+        at = data.find(self._mark)
+        if at >= 0:
+            self.is_complete, self._tail = True, b""
+            return data[:at], data[at + _MARK_SIZE :]
+        # The last bytes may be the start of the mark, so they are held back until more arrive.
+        keep = _MARK_SIZE - 1
+        self._tail = data[-keep:]
+        return data[:-keep], b""
+
+
+class FullSync:
+    """One full synchronisation, announced by ``full``. Raises FullSyncError if the data cannot be stored.
+
+    ``on_discard`` is called before the old data is discarded, and ``on_loaded`` when a thread has loaded the data.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        clock: Callable[[], float],
+        full: Full,
+        on_discard: Callable[[], None],
+        on_loaded: Callable[[], None],
+        files: Files | None = None,
+    ) -> None:
+        self._core = core
+        self._clock = clock
+        #: Announcement with the history of the data.
+        self.full = full
+        self._on_discard = on_discard
+        self._on_loaded = on_loaded
+        self._files = files or Files()
+        #: Whether the old data is served until the new data is complete.
+        self.keeps_old_data = core.config.text("repl-diskless-load") == b"swapdb"
+        #: Whether the old data was freed, and the new data is not complete yet.
+        self._is_replacing = False
+        self.payload = Payload()
+        self._began = clock()
+        self.streams = core.streams
+        # In these databases no key is watched or waited for, and none expires.
+        self._changes = changes = Changes(core.changes.pick)
+        changes.replaying = True
+        changes.set_time(now_us())
+        self.databases = [Database(db.index, changes) for db in core.databases]
+        self._is_scanning = True
+        self._reading = self._new_reading()
+        #: Future of the thread that loads a file in the engine's own format.
+        self._snapshot_load: asyncio.Future[None] | None = None
+        #: Whether everything has been loaded.
+        self.is_done = False
+        self._attempt = Attempt(self._files, Path(os.fsdecode(core.config.text("dir"))).absolute(), "temp-", ".rdb")
+        #: Descriptor of the file, first for writing, then for reading; -1 if closed.
+        self._fd = -1
+        try:
+            self._fd = self._files.create(self._attempt.temporary)
+        except OSError as error:
+            raise FullSyncError(f"{self._attempt.temporary} cannot be written: {error.strerror}") from None
+
+    def _new_reading(self) -> Loading:
+        scans, core = self._is_scanning, self._core
+        makers = value_reader.makers(core.config, core.streams.new)
+        # (The scan compares the checksum, so loading does not.)
+        return Loading(self.databases, makers, only_scan=scans, check_sum=scans)
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> bytes:
+        """Process received bytes; return the bytes after the file. Raises FullSyncError if they cannot be stored."""
+        part, rest = self.payload.feed(data)
+        try:
+            if part:
+                write_all(self._files, self._fd, [part])
+            if self.payload.is_complete:
+                self._end_receiving()
+        except OSError as error:
+            raise FullSyncError(f"the master's data cannot be written to 'dir': {error.strerror}") from None
+        return rest
+
+    def _end_receiving(self) -> None:
+        self._files.close(self._fd)
+        self._fd = -1
+        self._began = self._clock()
+        data = self._files.map(self._attempt.temporary)
+        if psb.is_snapshot(data):
+            self._snapshot_load = asyncio.get_running_loop().run_in_executor(None, self._load_snapshot, data)
+            self._snapshot_load.add_done_callback(lambda _: self._on_loaded())
+        else:
+            data.release()
+            self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
+        # Remove the name, so that no other process finds the file, and it is freed when this process ends.
+        self._attempt.remove()
+
+    def _load_snapshot(self, data: memoryview) -> None:
+        summary = self._reading.summary
+        summary.keys = psb.load(data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
+        self._refuse_unsupported()
+
+    def _refuse_unsupported(self) -> None:
+        if self._reading.summary.left_out:
+            raise UnsupportedTypesError(self._reading.summary.left_out)
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Scan or load for about two milliseconds; return whether there is more to do now.
+
+        Raises DamagedError if the data is invalid, and ForeignError if the engine does not support a part of it.
+        """
+        if self._snapshot_load is not None:
+            if self._snapshot_load.done():
+                self._snapshot_load.result()
+                self.is_done = True
+            return False
+        until = now_us() + _SHARE_US
+        try:
+            while not self.is_done and now_us() < until:
+                state = self._reading.step()
+                if state is State.DONE:
+                    self._end_reading()
+                elif state is State.HUNGRY:
+                    piece = os.read(self._fd, _PIECE)
+                    if piece:
+                        self._reading.feed(piece)
+                    else:
+                        self._reading.end()
+        except OSError as error:
+            raise FullSyncError(f"the master's data cannot be read: {error.strerror}") from None
+        return not self.is_done
+
+    def _end_reading(self) -> None:
+        """End the scan and start loading, or end loading."""
+        self._refuse_unsupported()
+        if self._reading.offset != self.payload.received:
+            raise FullSyncError("bytes follow the end of the master's data")
+        if not self._is_scanning:
+            self.is_done = True
+            return
+        self._is_scanning = False
+        self._reading = self._new_reading()
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        if not self.keeps_old_data:
+            self._start_replacement()
+            for db in self._core.databases:
+                db.clear()
+
+    def _start_replacement(self) -> None:
+        self._on_discard()
+        self._is_replacing = True
+        self._core.divided.finish_all()
+        self._core.durability.start_replacement()
+
+    def put_in_place(self) -> Summary:
+        """Replace the core's data with the loaded data, and close the synchronisation; return the data's summary."""
+        core, changes = self._core, self._changes
+        if not self._is_replacing:
+            self._start_replacement()
+        core.changes.set_time(now_us())
+        changes.replaying = False
+        changes.set_time(core.changes.now_us)
+        for db, fresh in zip(core.databases, self.databases, strict=True):
+            db.swap(fresh)
+            fresh.clear()
+        core.changes.discarded += changes.discarded
+        core.changes.dirty += changes.dirty
+        self.close()
+        return self._reading.summary
+
+    def close(self) -> bool:
+        """End the synchronisation, and remove the file; ``on_loaded`` is no longer called. Return whether the old data
+        was discarded.
+        """
+        self._on_loaded = lambda: None
+        free_in_thread(partial(_close, self._files, self._fd, self._attempt), self.payload.received)
+        self._fd = -1
+        was_replacing, self._is_replacing = self._is_replacing, False
+        if was_replacing:
+            self._core.durability.finish_replacement()
+        return was_replacing
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def read(self) -> int:
+        """Number of bytes loaded."""
+        if self.is_done:
+            return self.payload.received
+        return 0 if self._is_scanning else self._reading.offset
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since loading started; before that, since receiving started."""
+        return self._clock() - self._began
+
+
+def _close(files: Files, fd: int, attempt: Attempt) -> None:
+    """Close a file, if it is open, and remove it, if it exists."""
+    if fd >= 0:
+        with suppress(OSError):
+            files.close(fd)
+    attempt.remove()
