@@ -11,34 +11,17 @@ output::
     LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
     111ooooo  LLLLLLLL  oooooooo           copy L + 9 bytes from o + 1 bytes back
 
-Many strings are decompressed at once by Arrow, after a translation to Snappy's format, which encodes the same
-operations differently. The start of each piece depends on the piece before it, so all strings are walked in parallel,
-one piece per string at a time. Damaged data raises ValueError.
+Damaged data raises ValueError.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-_Ints = npt.NDArray[np.int64]
-_Bytes = npt.NDArray[np.uint8]
 
 #: Lowest first byte of a copy.
 _COPY = 32
-#: Lowest first byte of a long copy.
-_LONG_COPY = 224
-#: Size of a piece by its first byte.
-_TOKEN_SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
-#: Number of pieces walked in each string before checking whether all strings have ended.
-_PIECES = 16
-#: Maximum length of a copy in Snappy's format with a two-byte offset.
-_SNAPPY_COPY = 64
 
 
 def decompressed(data: bytes, size: int) -> bytes:
@@ -72,92 +55,6 @@ def decompressed(data: bytes, size: int) -> bytes:
     if at != end or len(out) != size:
         raise ValueError("the decompressed size is wrong")
     return bytes(out)
-
-
-def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
-    """Decompress strings to these sizes (in bytes) and return them joined; yield False when other tasks can run."""
-    if not all(parts):
-        raise ValueError("a compressed string is empty")
-    # The walk of a string stops at the zero byte that follows the string. One more zero byte is read if the last piece
-    # is incomplete.
-    data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
-    lengths = np.array(list(map(len, parts)))
-    ends = np.cumsum(lengths + 1) - 1
-    at = yield from _pieces(data, ends - lengths, ends)
-    first = data[at]
-    are_copies, are_long = first >= _COPY, first >= _LONG_COPY
-    counts = np.where(are_copies, (first >> 5) + np.uint8(2), first + np.uint8(1)).astype(np.int64)
-    counts[are_long] = data[at[are_long] + 1] + np.int64(9)
-    begins = np.searchsorted(at, ends - lengths)
-    if (np.add.reduceat(counts, begins) != sizes).any():
-        raise ValueError("the decompressed size is wrong")
-    # Copies must not start before their string.
-    copies = np.flatnonzero(are_copies)
-    back = ((first[copies] & 31).astype(np.int64) << 8 | data[at[copies] + 1 + are_long[copies]]) + 1
-    there = np.cumsum(counts) - counts
-    if (back > (there - there[begins][np.searchsorted(ends, at)])[copies]).any():
-        raise ValueError("a copy is outside the string")
-    yield False
-    literals = at[~are_copies]
-    snappy = _translated(data, ends, literals, (at[copies], counts[copies], back), are_long[copies])
-    yield False
-    total = int(counts.sum())
-    return pa.Codec("snappy").decompress(_varint(total) + snappy, total, asbytes=True)  # type: ignore[no-any-return]
-
-
-def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _Ints]:
-    """Return the starts of the pieces of all strings, in ascending order."""
-    behind = np.minimum(np.arange(len(data)) + _TOKEN_SIZES[data], len(data) - 1)
-    behind[ends] = ends
-    rows = [begins]
-    while (rows[-1] < ends).any():
-        for _ in range(_PIECES):
-            rows.append(behind[rows[-1]])
-        yield False
-    if (rows[-1] != ends).any():
-        raise ValueError("the data ends within an operation")
-    table = np.array(rows).T
-    return table[table < ends[:, None]]
-
-
-def _translated(
-    data: _Bytes, ends: _Ints, literals: _Ints, copies: tuple[_Ints, _Ints, _Ints], are_long: npt.NDArray[np.bool_]
-) -> bytes:
-    """Translate the pieces to Snappy's format.
-
-    ``literals`` are the starts of literals, ``copies`` the starts, lengths and distances of copies. In Snappy's format,
-    a copy takes three bytes (one with its length, two with its offset) and copies at most 64 bytes.
-    """
-    at, counts, back = copies
-    source = data.copy()
-    source[literals] <<= np.uint8(2)
-    last = at + 1 + are_long
-    more = (counts - 1) // _SNAPPY_COPY
-    # Number of result bytes for each source byte; 0 for the byte after each string.
-    repeats = np.ones(len(data), np.int64)
-    repeats[ends] = repeats[-1] = 0
-    repeats[last] += ~are_long + 3 * more
-    out = np.repeat(source, repeats)
-    to = (np.cumsum(repeats) - repeats)[at]
-    for number in range(int(more.max(initial=0)) + 1):
-        some = more >= number
-        begin, count, offset = (
-            to[some] + 3 * number,
-            np.minimum(counts[some] - _SNAPPY_COPY * number, _SNAPPY_COPY),
-            back[some],
-        )
-        out[begin] = count - 1 << 2 | 2
-        out[begin + 1], out[begin + 2] = offset & 255, offset >> 8
-    return out.tobytes()
-
-
-def _varint(value: int) -> bytes:
-    """Encode a number in groups of seven bits, the lowest first."""
-    groups = []
-    while value > 127:
-        groups.append(value & 127 | 128)
-        value >>= 7
-    return bytes((*groups, value))
 
 
 T = TypeVar("T")
@@ -224,63 +121,74 @@ def _back_length(size: int) -> bytes:
     return bytes((first, *(other | 128 for other in others)))
 
 
-def _bare_element(word: bytes | int) -> bytes:
-    value = word if isinstance(word, int) else small_number(word)
-    if value is None:
-        assert isinstance(word, bytes)
-        size = len(word)
-        if size < 64:
-            return bytes((0x80 | size,)) + word
-        if size < 4096:
-            return bytes((0xE0 | size >> 8, size & 255)) + word
-        return b"\xf0" + struct.pack("<I", size) + word
-    if 0 <= value < 128:
-        return bytes((value,))
-    if -4096 <= value < 4096:
-        return struct.pack(">H", 0xC000 | value & 0x1FFF)
-    for code, size in ((0xF1, 2), (0xF2, 3), (0xF3, 4)):
-        if -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
-            return bytes((code,)) + value.to_bytes(size, "little", signed=True)
-    return b"\xf4" + value.to_bytes(8, "little", signed=True)
-
-
 def element(word: bytes | int) -> bytes:
     """Encode an element of a listpack, including the length after it."""
-    bare = _bare_element(word)
+    value = word if isinstance(word, int) else small_number(word)
+    if value is not None:
+        return _number(value)
+    assert isinstance(word, bytes)
+    size = len(word)
+    if size < 64:
+        bare = bytes((0x80 | size,)) + word
+    elif size < 4096:
+        bare = bytes((0xE0 | size >> 8, size & 255)) + word
+    else:
+        bare = b"\xf0" + struct.pack("<I", size) + word
     return bare + _back_length(len(bare))
+
+
+_INT13, _INT16, _INT32, _INT64 = (struct.Struct(form).pack for form in (">HB", "<BhB", "<BiB", "<BqB"))
+
+
+def _number(value: int) -> bytes:
+    """Encode a signed 64-bit integer as an element of a listpack."""
+    if 0 <= value < 128:
+        return bytes((value, 1))
+    if -(1 << 12) <= value < 1 << 12:
+        return _INT13(0xC000 | value & 0x1FFF, 2)
+    if -(1 << 15) <= value < 1 << 15:
+        return _INT16(0xF1, value, 3)
+    if -(1 << 23) <= value < 1 << 23:
+        return b"\xf2%b\4" % value.to_bytes(3, "little", signed=True)
+    if -(1 << 31) <= value < 1 << 31:
+        return _INT32(0xF3, value, 5)
+    return _INT64(0xF4, value, 9)
 
 
 #: Precomputed elements of small integers.
 SMALL_ELEMENTS = [element(value) for value in range(4096)]
-#: Size of a short string -> the bytes before it.
-SHORT_HEADS = [bytes((0x80 | size,)) for size in range(64)]
-#: Size of a short string -> the bytes after it.
-SHORT_TAILS = [_back_length(size + 1) for size in range(64)]
+#: The text of a small integer -> its element.
+_SMALL_TEXTS = {b"%d" % value: word for value, word in enumerate(SMALL_ELEMENTS)}
+#: Size of a short string -> the bytes before it, and after it.
+_HEADS = [bytes((0x80 | size,)) for size in range(64)]
+_TAILS = [bytes((size + 1,)) for size in range(64)]
 
 
-def add_elements(parts: list[bytes], words: Iterable[bytes]) -> None:
-    """Append the elements of many words to the parts of a listpack."""
-    heads, tails, small = SHORT_HEADS, SHORT_TAILS, SMALL_ELEMENTS
-    for word in words:
-        size = len(word)
-        if size < 64 and not word.isdigit() and word[:1] != b"-":
-            parts += (heads[size], word, tails[size])
-        elif size < 4 and word[:1] != b"-" and (word[:1] != b"0" or size == 1):
-            parts.append(small[int(word)])
-        else:
-            parts.append(element(word))
+def elements(words: Iterable[bytes]) -> list[bytes]:
+    """Encode words as elements of a listpack."""
+    small, heads, tails = _SMALL_TEXTS.get, _HEADS, _TAILS
+    return [
+        small(word)
+        or (
+            heads[len(word)] + word + tails[len(word)]
+            if len(word) < 64 and not word.isdigit() and word[:1] != b"-"
+            else _number(int(word))
+            if len(word) < 19 and word[:1] > b"0"
+            else element(word)
+        )
+        for word in words
+    ]
 
 
-def listpack_of(parts: list[bytes], count: int) -> bytes:
-    """Return the listpack of ``count`` elements, given as parts."""
+def listpack_of(parts: list[bytes]) -> bytes:
+    """Return the listpack of these elements."""
     body = b"".join(parts)
-    return struct.pack("<IH", len(body) + 7, min(count, 65535)) + body + b"\xff"
+    return struct.pack("<IH", len(body) + 7, min(len(parts), 65535)) + body + b"\xff"
 
 
 def listpack(words: Iterable[bytes | int]) -> bytes:
     """Return a listpack of words and integers."""
-    parts = [element(word) for word in words]
-    return listpack_of(parts, len(parts))
+    return listpack_of([element(word) for word in words])
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
@@ -366,37 +274,35 @@ def read_elements(data: bytes) -> list[bytes | int]:
     if size < 7 or int.from_bytes(data[:4], "little") != size or data[-1] != 0xFF:
         raise BadFormatError
     words: list[bytes | int] = []
+    append, from_bytes = words.append, int.from_bytes
     at, last = 6, size - 1
-    from_bytes = int.from_bytes
     while at < last:
         first = data[at]
         # ``end`` is the end of the element's content, where its length starts.
         if first < 0x80:
             end = at + 1
-            words.append(first)
+            append(first)
         elif first < 0xC0:
             end = at + 1 + (first & 63)
-            words.append(data[at + 1 : end])
+            append(data[at + 1 : end])
         elif first < 0xE0:
             end = at + 2
             value = (first & 31) << 8 | data[at + 1]
-            words.append(value - (1 << 13) if value >= 1 << 12 else value)
+            append(value - (1 << 13) if value >= 1 << 12 else value)
         elif first < 0xF0:
             end = at + 2 + ((first & 15) << 8 | data[at + 1])
-            words.append(data[at + 2 : end])
+            append(data[at + 2 : end])
         elif first == 0xF0:
             end = at + 5 + from_bytes(data[at + 1 : at + 5], "little")
-            words.append(data[at + 5 : end])
+            append(data[at + 5 : end])
         elif first in _SIZES:
             end = at + 1 + _SIZES[first]
-            words.append(from_bytes(data[at + 1 : end], "little", signed=True))
+            append(from_bytes(data[at + 1 : end], "little", signed=True))
         else:
             raise BadFormatError
         if end >= last:
             raise BadFormatError
-        if end - at < 128:
-            if data[end] != end - at:
-                raise BadFormatError
+        if data[end] == end - at < 128:
             at = end + 1
             continue
         back = _back_length(end - at)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import accumulate, groupby, pairwise
+from operator import lt
 
-from engine.core.formats.rdb import primitives
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.formats.rdb.streams.forms import (
@@ -22,7 +21,6 @@ from engine.core.formats.rdb.streams.forms import (
 )
 from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_VERSION
 from engine.core.formats.rdb.streams.pending_reader import Pending
-from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import NOBODY
@@ -31,12 +29,6 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Maximum number of nodes read at once.
-_NODES = 64
-#: Approximate maximum total size in bytes of the nodes read at once.
-_NODES_BYTES = 1 << 17
-#: Fewer nodes than this are read one by one.
-_FEWEST = 8
 
 Defaults = Callable[[], tuple[int, int]]
 
@@ -46,9 +38,10 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
     ``defaults`` returns the server's limits for idempotent producers: seconds and maximum number of IDs.
     """
-    left = yield from whole(reader, reader.length)
-    while left:
-        left -= yield from _load_nodes(reader, stream, left)
+    for _ in range((yield from whole(reader, reader.length))):
+        key, node = yield from whole(reader, lambda: (reader.string(), reader.string()))
+        _add_node(stream, key, node)
+        yield False
     last_id, max_deleted, added, groups = yield from whole(reader, lambda: _load_counters(reader, form, stream))
     stream.last_id = last_id
     if form >= V7_0:
@@ -113,52 +106,10 @@ def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int,
     return last_id, max_deleted, added, reader.length()
 
 
-def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
-    """Read some of the ``left`` remaining nodes; return their number."""
-    keys: list[bytes] = []
-    stored: list[tuple[bytes, int]] = []
-    size = 0
-    while len(keys) < min(left, _NODES) and size < _NODES_BYTES:
-        key, node = yield from whole(reader, lambda: (reader.string(), reader.stored()))
-        keys.append(key)
-        stored.append(node)
-        size += max(len(node[0]), node[1])
-    nodes = yield from _decompressed(stored)
-    alike = UniformNodes(nodes)
-    if len(nodes) >= _FEWEST:
-        yield from alike.find(keys)
-    for are, group in groupby(range(len(nodes)), alike.are.tolist().__getitem__):
-        numbers = list(group)
-        if are:
-            for entries in alike.entries(numbers[0], numbers[-1] + 1):
-                _, _, ms, seq = entries
-                if ms[0] << 64 | seq[0] <= stream.last_id:
-                    raise BadFormatError
-                stream.extend(*entries)
-                yield False
-            continue
-        for number in numbers:
-            _add_node(stream, keys[number], nodes[number])
-            yield False
-    return len(nodes)
-
-
-def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
-    """Return these strings without compression. ``stored`` has results of ``Reader.stored``."""
-    packed = [(data, size) for data, size in stored if size > 0]
-    if len(packed) < _FEWEST:
-        return [data if size < 0 else primitives.decompressed(data, size) for data, size in stored]
-    joined = yield from primitives.decompressed_many(*zip(*packed, strict=True))
-    yield False
-    cuts = accumulate((size for _, size in packed), initial=0)
-    words = (joined[begin:end] for begin, end in pairwise(cuts))
-    return [data if size < 0 else next(words) if size else primitives.decompressed(data, size) for data, size in stored]
-
-
 def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
-    if len(key) != 16:
+    if len(key) != _ID_SIZE:
         raise BadFormatError
-    first_ms, first_seq = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
+    first = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
     # Elements that should be numbers may be strings. Arithmetic with strings raises an error, like other damage.
     words: list[int] = read_elements(packed)  # type: ignore[assignment]
     live, deleted, fields = words[:3]
@@ -167,53 +118,68 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     # ``live`` can be 0: Redis may leave such a node if it trims entries one by one and the last entry is deleted.
     if words[at - 1] or live < 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
-    ms_of, seq_of = array("Q"), array("Q")
-    frames: list[bytes] = []
-    last_id = stream.last_id
-    shape = _shape_of(names)
-    for _ in range(live + deleted):
+    step, entries = fields + 4, words[at:]
+    if fields and len(entries) == live * step and entries[::step].count(SAME_FIELDS) == live == live + deleted:
+        if entries[step - 1 :: step].count(step - 1) != live:
+            raise BadFormatError
+        frames, ms_of, seq_of = _same_fields(names, first, entries)
+    else:
+        frames, ms_of, seq_of = _any_fields(names, first, entries, live + deleted)
+    if len(frames) != live:
+        raise BadFormatError
+    if frames:
+        entry_ids = [ms << 64 | seq for ms, seq in zip(ms_of, seq_of, strict=True)]
+        if entry_ids[0] <= stream.last_id or not all(map(lt, entry_ids, entry_ids[1:])):
+            raise BadFormatError
+        stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+
+
+#: The frames of a node's entries, and their IDs: milliseconds and sequence numbers.
+_Entries = tuple[list[bytes], "array[int]", "array[int]"]
+
+
+def _same_fields(names: Sequence[bytes], first: tuple[int, int], entries: list[int]) -> _Entries:
+    """Return the entries if all have the field names ``names``. ``first``: the ID from which their IDs are counted."""
+    step = len(names) + 4
+    ms_of, seq_of = (
+        array("Q", [(begin + more) % _U64 for more in entries[1 + half :: step]]) for half, begin in enumerate(first)
+    )
+    entry_ids = list(map(b"%d-%d".__mod__, zip(ms_of, seq_of, strict=True)))
+    columns = [entry_ids, *(_texts(entries[3 + number :: step]) for number in range(len(names)))]
+    words = [part for column in columns for part in (map(len, column), column)]
+    fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    shape = b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
+    return list(map(shape.__mod__, zip(*words, strict=True))), ms_of, seq_of
+
+
+def _any_fields(names: Sequence[bytes], first: tuple[int, int], words: list[int], count: int) -> _Entries:
+    """Return the live ones of ``count`` entries, which may have other fields than ``names``, or be deleted."""
+    ms_of, seq_of, frames, at = array("Q"), array("Q"), list[bytes](), 0
+    for _ in range(count):
         flags, ms, seq = words[at : at + 3]
         begin = at + 3 if flags & SAME_FIELDS else at + 4
-        end = begin + fields if flags & SAME_FIELDS else begin + 2 * words[at + 3]
+        end = begin + len(names) if flags & SAME_FIELDS else begin + 2 * words[at + 3]
         if end < begin or end >= len(words):
             raise BadFormatError
         words[end] & 1  # Raises an error unless this element, the distance to the previous entry, is a number.
         at = end + 1
         if flags & DELETED:
             continue
-        ms, seq = (first_ms + ms) % _U64, (first_seq + seq) % _U64
-        entry_id = ms << 64 | seq
-        if begin == end or entry_id <= last_id:
+        if begin == end:
             raise BadFormatError
-        last_id = entry_id
-        ms_of.append(ms)
-        seq_of.append(seq)
-        name = b"%d-%d" % (ms, seq)
+        ms_of.append((first[0] + ms) % _U64)
+        seq_of.append((first[1] + seq) % _U64)
+        fields = _texts(words[begin:end])
         if flags & SAME_FIELDS:
-            parts: list[int | bytes] = [len(name), name]
-            for value in words[begin:end]:
-                text = b"%d" % value if value.__class__ is int else value
-                parts += (len(text), text)  # type: ignore[arg-type]  # no longer an int
-            frames.append(shape % tuple(parts))
-        else:
-            frames.append(frame(name, _texts(words[begin:end])))
-    if len(frames) != live or at != len(words):
+            fields = [word for field in zip(names, fields, strict=True) for word in field]
+        frames.append(frame(b"%d-%d" % (ms_of[-1], seq_of[-1]), fields))
+    if at != len(words):
         raise BadFormatError
-    if frames:
-        stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
-
-
-def _shape_of(names: Sequence[bytes]) -> bytes:
-    """Return a format string for frames with these field names.
-
-    Its placeholders are the size and text of the ID, then of each value.
-    """
-    fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
-    return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
+    return frames, ms_of, seq_of
 
 
 def _texts(words: Sequence[int | bytes]) -> list[bytes]:
-    return [b"%d" % word if word.__class__ is int else word for word in words]  # type: ignore[misc]
+    return [word if word.__class__ is bytes else b"%d" % word for word in words]  # type: ignore[misc]
 
 
 def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes, Group]]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
-from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
+from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, element, elements, length, listpack_of, string
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.formats.rdb.streams.forms import RECORDS, SAME_FIELDS, V7_0, V8_6, V8_8, pair, signed
 from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_VERSION
-from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.group_progress import shown
@@ -24,15 +23,10 @@ from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from streamwire.frames import split_fields
 
-#: Maximum number of entries to write one by one: the fast path takes at least 0.35 ms.
-_FEW = 120
 #: Maximum entries of a node.
 _NODE_ENTRIES = 100
 #: Approximate maximum size of a node's frames in bytes.
 _NODE_BYTES = 6144
-#: Bytes of frames converted to nodes at once.
-_BATCH_BYTES = 1 << 17
-_U64 = 1 << 64
 _SMALL = len(SMALL_ELEMENTS)
 
 
@@ -63,77 +57,82 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
     """Yield nodes of a segment's live entries, ``size`` per node. A deleted entry does not end a node."""
     frames: list[bytes] = []
     ms, seq = array("Q"), array("Q")
-
-    def gather(first: int, last: int) -> None:
-        nonlocal ms, seq
-        frames.extend(segment.frames(first, last))
-        more_ms, more_seq = segment.id_columns(first, last)
-        ms += more_ms
-        seq += more_seq
-
     for first, last in segment.runs(0, len(segment)):
-        if frames:
-            end = min(first + size - len(frames), last)
-            gather(first, end)
+        while first < last:
+            end = min(first + size - len(ms), last)
+            frames += segment.frames(first, end)
+            more_ms, more_seq = segment.id_columns(first, end)
+            ms += more_ms
+            seq += more_seq
             first = end
-            if len(frames) == size:
+            if len(ms) == size:
                 yield _node(frames, ms, seq)
                 frames, ms, seq = [], array("Q"), array("Q")
-        end = last if last == len(segment) else last - (last - first) % size
-        yield from _whole_nodes(segment, first, end, size)
-        if end < last:
-            gather(end, last)
-    if frames:
+    if ms:
         yield _node(frames, ms, seq)
 
 
-def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator[bytes]:
-    """Yield the nodes of the live entries [first, last); many nodes at once if the entries are uniform."""
-    at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
-    for begin in range(first, last, at_once):
-        end = min(begin + at_once, last)
-        nodes = _alike(segment, begin, end, size) if end - begin > _FEW else b""
-        if nodes:
-            yield nodes
-            continue
-        for at in range(begin, end, size):
-            behind = min(at + size, end)
-            yield _node(segment.frames(at, behind), *segment.id_columns(at, behind))
-
-
-def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
-    """Return the nodes of these entries; empty if the entries are not uniform."""
-    nodes = uniform_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
-    return b"".join(nodes) if nodes is not None else b""
-
-
-def _node(frames: Sequence[bytes], ms: Sequence[int], seq: Sequence[int]) -> bytes:
-    small = SMALL_ELEMENTS
+def _node(frames: list[bytes], ms: array[int], seq: array[int]) -> bytes:
+    """Return the node of these frames and their IDs."""
     names = split_fields(frames[0])[::2]
-    first_ms, first_seq = ms[0], seq[0]
-    parts = [element(len(frames)), small[0], element(len(names))]
-    add_elements(parts, names)
-    parts.append(small[0])
-    count = 4 + len(names)
-    same, same_tail = small[SAME_FIELDS], element(3 + len(names))
-    for at, entry in enumerate(frames):
+    fields, count, small = len(names), len(frames), SMALL_ELEMENTS
+    head = [element(count), small[0], element(fields), *elements(names), small[0]]
+    columns = _columns(frames, names)
+    later, further = _differences(ms), _differences(seq)
+    if columns is None:
+        return _with_head(ms[0], seq[0], head, _any_fields(frames, names, later, further))
+    parts = [b""] * (count * (fields + 4))
+    columns = [[small[SAME_FIELDS]] * count, later, further, *map(elements, columns), [element(fields + 3)] * count]
+    for number, column in enumerate(columns):
+        parts[number :: fields + 4] = column
+    return _with_head(ms[0], seq[0], head, parts)
+
+
+def _columns(frames: list[bytes], names: list[bytes]) -> list[list[bytes]] | None:
+    """Return the values of each field; None for one entry, for other fields, or if a value has a line end.
+
+    If all lines are where they are in the first frame, and every length is that of the next line, there is only one way
+    to read the frames.
+    """
+    lines = b"".join(frames).split(b"\r\n")
+    step, count = 4 * len(names) + 4, len(frames)
+    columns = []
+    if count == 1 or len(lines) != step * count + 1 or lines[3::step].count(lines[3]) != count:
+        return None
+    for number, name in enumerate(names):
+        at = 4 + 4 * number
+        values = lines[at + 3 :: step]
+        if lines[at::step].count(b"$%d" % len(name)) != count or lines[at + 1 :: step].count(name) != count:
+            return None
+        if any(line != b"$%d" % size for line, size in set(zip(lines[at + 2 :: step], map(len, values), strict=True))):
+            return None
+        columns.append(values)
+    return columns
+
+
+def _differences(numbers: array[int]) -> list[bytes]:
+    """Return the differences to the first of these numbers, as elements."""
+    first, small = numbers[0], SMALL_ELEMENTS
+    return [small[more] if 0 <= (more := number - first) < _SMALL else element(signed(more)) for number in numbers]
+
+
+def _any_fields(frames: list[bytes], names: list[bytes], later: list[bytes], further: list[bytes]) -> list[bytes]:
+    """Return the elements of the entries, which may have other fields than ``names``."""
+    parts: list[bytes] = []
+    same, other = element(SAME_FIELDS), element(0)
+    for entry, *entry_ids in zip(frames, later, further, strict=True):
         words = split_fields(entry)
-        is_same = words[::2] == names
-        parts.append(same if is_same else small[0])
-        later, further = ms[at] - first_ms, seq[at] - first_seq
-        parts.append(small[later] if 0 <= later < _SMALL else element(signed(later)))
-        parts.append(small[further] if 0 <= further < _SMALL else element(signed(further)))
-        if is_same:
-            add_elements(parts, words[1::2])
-            parts.append(same_tail)
-            count += 4 + len(names)
+        if words[::2] == names:
+            parts += (same, *entry_ids, *elements(words[1::2]), element(3 + len(names)))
         else:
-            parts.append(element(len(words) // 2))
-            add_elements(parts, words)
-            parts.append(element(4 + len(words)))
-            count += 5 + len(words)
-    packed = listpack_of(parts, count)
-    return b"".join((length(16), _raw(first_ms << 64 | first_seq), length(len(packed)), packed))
+            parts += (other, *entry_ids, element(len(words) // 2), *elements(words), element(4 + len(words)))
+    return parts
+
+
+def _with_head(ms: int, seq: int, head: list[bytes], parts: list[bytes]) -> bytes:
+    """Return a node with its ID, and the elements of its head and of its entries."""
+    packed = listpack_of(head + parts)
+    return b"".join((length(16), struct.pack(">QQ", ms, seq), length(len(packed)), packed))
 
 
 def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
