@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb import group_fields
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids

@@ -22,8 +22,7 @@ from itertools import count
 from pathlib import Path
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError
-from engine.core.formats.unsupported_types import UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
 from engine.core.keyspace.database import Database
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.stream import Stream

@@ -33,8 +33,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.unsupported_types import UnsupportedTypes
+from engine.core.formats.damage import DamagedError, ForeignError, UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.image import Image

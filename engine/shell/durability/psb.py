@@ -51,18 +51,18 @@ from typing import Any, Protocol
 import hiredis
 
 from engine.core.formats import restore
-from engine.core.formats.damage import DamagedError
-from engine.core.formats.rdb.streams import group_fields
-from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP
-from engine.core.formats.unsupported_types import (
+from engine.core.formats.damage import (
     FIELD_EXPIRY,
     FUNCTIONS,
     LISTS,
     SETS,
     SORTED_SETS,
+    DamagedError,
     UnsupportedTypes,
     shown_library,
 )
+from engine.core.formats.rdb import group_fields
+from engine.core.formats.rdb.group_fields import CONSUMER, GROUP
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image

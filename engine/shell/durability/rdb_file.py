@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import UnsupportedTypes
 from engine.core.formats.rdb import reader, value_reader, writer
 from engine.core.formats.rdb.reader import Loading, State, Summary
-from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.position import Position, from_about

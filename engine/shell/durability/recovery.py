@@ -32,9 +32,10 @@ import hiredis
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core, FatalError
-from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.unsupported_types import (
+from engine.core.formats.damage import (
     FIELD_EXPIRY,
+    DamagedError,
+    ForeignError,
     UnsupportedTypes,
     UnsupportedTypesError,
     UnsupportedValueError,

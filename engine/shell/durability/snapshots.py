@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError
-from engine.core.formats.unsupported_types import UnsupportedTypes
+from engine.core.formats.damage import DamagedError, UnsupportedTypes
 from engine.core.keyspace.image import Image
 from engine.settings.kinds import SavePoint
 from engine.shell.durability import psb, rdb_file

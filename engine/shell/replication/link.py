@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import cast
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import UnsupportedTypesError
 from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.reader import Loading, State, Summary
-from engine.core.formats.unsupported_types import UnsupportedTypesError
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError
+from engine.core.formats.damage import DamagedError, UnsupportedTypes
 from engine.core.formats.export import encode
 from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.unsupported_types import UnsupportedTypes
 from engine.settings.config import Config
 from engine.shell.durability import check
 from engine.shell.durability.rdb_file import RdbFiles

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
+from engine.core.formats.damage import UnsupportedValueError
 from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, writer
-from engine.core.formats.rdb.checksum import crc64
-from engine.core.formats.rdb.primitives import BadFormatError, Reader
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, crc64
 from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, forms_version
-from engine.core.formats.unsupported_types import UnsupportedValueError
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int

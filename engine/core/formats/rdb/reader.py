@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.rdb import value_reader
-from engine.core.formats.rdb.checksum import RunningSum
-from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
-from engine.core.formats.rdb.streams.stream_reader import load_rest
-from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, Makers, Unsupported
-from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
-from engine.core.formats.unsupported_types import (
+from engine.core.formats.damage import (
     FIELD_EXPIRY,
     FUNCTIONS,
+    DamagedError,
+    ForeignError,
     UnsupportedTypes,
     module_data,
     shown_key,
     shown_library,
 )
+from engine.core.formats.rdb import value_reader
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, RunningSum, Steps, TooShortError, whole
+from engine.core.formats.rdb.stream_reader import load_rest
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, Makers, Unsupported
+from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
 from engine.core.streams.stream import Stream
 

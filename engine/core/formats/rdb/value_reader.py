@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.formats.rdb.packed import read_ziplist, read_zipmap
-from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
-from engine.core.formats.rdb.streams import forms, group_fields, stream_reader
-from engine.core.formats.unsupported_types import FIELD_EXPIRY, LISTS, SETS, SORTED_SETS, module_values
+from engine.core.formats.damage import FIELD_EXPIRY, LISTS, SETS, SORTED_SETS, module_values
+from engine.core.formats.rdb import group_fields, stream_reader
+from engine.core.formats.rdb.primitives import (
+    BadFormatError,
+    Reader,
+    Steps,
+    read_listpack,
+    read_ziplist,
+    read_zipmap,
+    whole,
+)
 from engine.core.keyspace.hash import Hash
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
@@ -66,7 +73,7 @@ _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 
 def skip(reader: Reader, kind: int) -> Steps[None]:
     """Read past a value with the type byte ``kind``, which must not be that of a module or an expiring hash."""
-    if kind in forms.FORMS:
+    if kind in group_fields.FORMS:
         yield from _stream(reader, kind)
     elif kind in _ELEMENTS:
         yield from _elements(reader, _ELEMENTS[kind])
@@ -134,16 +141,16 @@ def _stream(reader: Reader, form: int) -> Steps[None]:
     # Each node is its key and its entries.
     yield from _elements(reader, lambda reader: (reader.stored(), reader.stored()))
     # Length and last ID; since 7.0, also the first ID, the greatest deleted ID and the number of added entries.
-    yield from whole(reader, lambda: _lengths(reader, 8 if form >= forms.V7_0 else 3))
+    yield from whole(reader, lambda: _lengths(reader, 8 if form >= group_fields.V7_0 else 3))
     for _ in range((yield from whole(reader, reader.length))):
         yield from _named(reader, group_fields.GROUP, form)
         yield from _elements(reader, lambda reader: (reader.read(_ID_SIZE + _TIME_SIZE), reader.length()))
         for _ in range((yield from whole(reader, reader.length))):
             yield from _named(reader, group_fields.CONSUMER, form)
             yield from _elements(reader, _entry_id)
-        if form == forms.V8_8:
+        if form == group_fields.V8_8:
             yield from _elements(reader, _entry_id)
-    if form >= forms.V8_6:
+    if form >= group_fields.V8_6:
         yield from whole(reader, lambda: _lengths(reader, 2))
         for _ in range((yield from whole(reader, reader.length))):
             yield from whole(reader, reader.stored)
@@ -210,7 +217,7 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     """
     if kind == STRING:
         return (yield from whole(reader, reader.string))
-    if kind in forms.FORMS:
+    if kind in group_fields.FORMS:
         return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
     if kind not in _HASHES:
         return (yield from scan(reader, kind))
@@ -232,7 +239,7 @@ def scan(reader: Reader, kind: int, *, is_valkey: bool = False) -> Steps[Unsuppo
         if is_valkey != (kind == VALKEY_HASH):
             raise _unknown(kind)
         return Unsupported(FIELD_EXPIRY) if (yield from _HASHES[kind](reader)) is None else None
-    if kind not in UNSUPPORTED and kind not in _HASHES and kind not in forms.FORMS and kind != STRING:
+    if kind not in UNSUPPORTED and kind not in _HASHES and kind not in group_fields.FORMS and kind != STRING:
         raise _unknown(kind)
     yield from skip(reader, kind)
     return Unsupported(UNSUPPORTED[kind]) if kind in UNSUPPORTED else None

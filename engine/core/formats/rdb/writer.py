@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from engine.core.formats.rdb.checksum import RunningSum
-from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.rdb.streams import forms, stream_writer
-from engine.core.formats.rdb.streams.stream_writer import rest
+from engine.core.formats.rdb import group_fields, stream_writer
+from engine.core.formats.rdb.primitives import RunningSum, length, string
+from engine.core.formats.rdb.stream_writer import rest
 from engine.core.formats.rdb.value_reader import ELEMENTS, HASH, STRING, VALKEY_VERSION, forms_version
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import DatabaseImage, Image
@@ -36,7 +35,7 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
     """
     if isinstance(value, Stream):
         form = stream_writer.form_of(value)
-        return forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
+        return group_fields.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
     kind, pieces = encoded(value, _OLDEST_VERSION)
     return _OLDEST_VERSION, chain((bytes((kind,)),), pieces)
 
@@ -44,7 +43,7 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """Return the type byte of a value in a file of this version, and the rest of its encoding in pieces."""
     if isinstance(value, Stream):
-        form = min(forms.newest_form(forms_version(version)), stream_writer.form_of(value))
+        form = min(group_fields.newest_form(forms_version(version)), stream_writer.form_of(value))
         return form, stream_writer.encode(value, form)
     if isinstance(value, Hash | HashImage):
         return HASH, _pairs(value)

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from engine.core.commands.data import dump, hashes, keys, strings
-from engine.core.formats.rdb import writer
-from engine.core.formats.rdb.streams import stream_writer
+from engine.core.formats.rdb import stream_writer, writer
 from engine.core.keyspace import changes
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded

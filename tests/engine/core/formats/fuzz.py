@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.primitives import crc64
 from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.harness.replay import state

@@ -7,11 +7,10 @@ import struct
 from collections.abc import Iterable
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import FIELD_EXPIRY, FUNCTIONS, LISTS, SETS, SORTED_SETS
 from engine.core.formats.rdb import value_reader, writer
-from engine.core.formats.rdb.checksum import crc64
-from engine.core.formats.rdb.primitives import length, listpack, string
+from engine.core.formats.rdb.primitives import crc64, length, listpack, string
 from engine.core.formats.rdb.reader import Loading, State, Summary
-from engine.core.formats.unsupported_types import FIELD_EXPIRY, FUNCTIONS, LISTS, SETS, SORTED_SETS
 from engine.core.keyspace import image
 from tests.engine.core.formats.real_files import PARTS
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, errors, small_segments

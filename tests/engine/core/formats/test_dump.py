@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb import checksum, primitives
-from engine.core.formats.rdb.streams import forms, stream_writer
+from engine.core.formats.rdb import group_fields, primitives, stream_writer
 from engine.core.keyspace import image
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import OK, CommandError, Pages
@@ -84,7 +83,7 @@ def test_entries_of_any_values_are_read_back(entries):
 
 def test_the_checksum_is_that_of_redis():
     """The CRC has the published check value."""
-    assert checksum.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
+    assert primitives.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
 
 
 @pytest.mark.parametrize("size", [1023, 1024, 1025, 8191, 70_001, 200_000])
@@ -92,8 +91,8 @@ def test_the_checksum_of_long_payloads(size):
     """The checksum of all words at once equals the one computed byte by byte."""
     data, crc = Random(size).randbytes(size), 0
     for byte in data:
-        crc = checksum._TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    assert checksum.crc64(data) == crc
+        crc = primitives._TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    assert primitives.crc64(data) == crc
 
 
 def fill(side: Side) -> None:
@@ -139,7 +138,7 @@ def test_data_of_newer_releases_survives():
     assert not isinstance(source.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
     source.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
     stream = source.core.databases[0].stream(b"stream")
-    assert stream_writer.form_of(stream) == forms.V8_8
+    assert stream_writer.form_of(stream) == group_fields.V8_8
     payload = source.run("DUMP", "stream")
     assert target.run("RESTORE", "stream", "0", payload) == OK
     assert target.run("DUMP", "stream") == payload
@@ -196,7 +195,7 @@ def test_a_node_without_live_entries_is_restored():
     node = b"\x0f\0\0\1\2\1\1\1\x81a\2\0\1\3\1\0\1\0\1\x81b\2\4\1\3\1\1\1\0\1\x81b\2\4\1\xff"
     body = b"\x13\1\x10" + bytes((0, 0, 0, 0, 0, 0, 0, 1) * 2) + b"((\0\0\0" + node
     body += b"\0\2\1\0\0\2\1\2\1\1g\0\0\x81" + b"\xff" * 8 + b"\0\0\n\0"
-    assert side.run("RESTORE", "s", "0", body + checksum.crc64(body).to_bytes(8, "little")) == OK
+    assert side.run("RESTORE", "s", "0", body + primitives.crc64(body).to_bytes(8, "little")) == OK
     assert side.run("XLEN", "s") == 0
     assert side.run("XADD", "s", "2-1", "f", "v").text.startswith(b"ERR The ID specified in XADD is equal or smaller")
     assert side.run("XADD", "s", "3-1", "f", "v") == b"3-1"
@@ -216,7 +215,7 @@ def test_damaged_payloads_are_rejected(data):
         reply = side.run("RESTORE", "copy", "0", wrong)
         assert reply.text == b"ERR DUMP payload version or checksum are wrong"
     body = bytes(damaged[:-10]) + payload[-10:-8]
-    reply = side.run("RESTORE", "copy", "0", body + checksum.crc64(body).to_bytes(8, "little"))
+    reply = side.run("RESTORE", "copy", "0", body + primitives.crc64(body).to_bytes(8, "little"))
     assert reply == OK or reply.text.startswith((b"ERR Bad data format", b"ERR unsupported value: "))
     if reply == OK:
         dumped(side.core.databases[0].get(b"copy"))
@@ -246,7 +245,7 @@ def tiny(side: Side) -> None:
 def mutated(body: bytes, version: bytes = b"\x0e\x00") -> bytes:
     """Return a payload of this body with a valid checksum."""
     body += version
-    return body + checksum.crc64(body).to_bytes(8, "little")
+    return body + primitives.crc64(body).to_bytes(8, "little")
 
 
 NUMBERS = [1 << 63, (1 << 63) - 1, (1 << 64) - 1, (1 << 64) - 2, 1 << 32, 1_700_000_000_000, 86_401, 0]

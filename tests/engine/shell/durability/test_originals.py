@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.formats.rdb.checksum import crc64
-from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.rdb.primitives import crc64, length, string
 from engine.settings.kinds import ConfigError
 from tests import servers
 from tests.engine.core.formats import real_files

@@ -8,7 +8,7 @@ from random import Random
 import hiredis
 import pytest
 
-from engine.core.formats.unsupported_types import UnsupportedTypes
+from engine.core.formats.damage import UnsupportedTypes
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.durability.rdb_file import RdbFiles

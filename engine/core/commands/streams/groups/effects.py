@@ -11,7 +11,7 @@ from array import array
 
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
-from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids
 from engine.core.streams.entries import IdColumns
 from engine.core.streams.group import Consumer

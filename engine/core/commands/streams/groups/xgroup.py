@@ -7,7 +7,7 @@ from collections.abc import Generator
 from engine.core.commands.streams.groups.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
-from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply

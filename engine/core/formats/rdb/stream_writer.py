@@ -10,10 +10,20 @@ from array import array
 from collections.abc import Iterator
 from itertools import islice
 
+from engine.core.formats.rdb import group_fields
+from engine.core.formats.rdb.group_fields import (
+    CONSUMER,
+    GROUP,
+    RECORDS,
+    REST_VERSION,
+    SAME_FIELDS,
+    V7_0,
+    V8_6,
+    V8_8,
+    pair,
+    signed,
+)
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, element, elements, length, listpack_of, string
-from engine.core.formats.rdb.streams import group_fields
-from engine.core.formats.rdb.streams.forms import RECORDS, SAME_FIELDS, V7_0, V8_6, V8_8, pair, signed
-from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_VERSION
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.group_progress import shown
