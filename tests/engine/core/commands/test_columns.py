@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from itertools import accumulate
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import columns as column_commands
-from engine.core.commands.streams.entries.columns import FewRows, Rows
+from engine.core.commands.streams.entries.columns import encoded
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
@@ -61,21 +59,19 @@ def test_ps_add_equals_single_xadds(fields, count):
     assert entries == wanted
 
 
-@given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]), st.sampled_from([1, 200, 1 << 20]))
-def test_both_ways_to_build_rows_give_the_same_frames(fields, count, seq, few, pieces):
-    """Rows have the same frames and XADD commands whether numpy copies the columns or rows are joined one by one."""
+@given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]))
+def test_both_ways_to_build_rows_give_the_same_frames(fields, count, seq, few):
+    """Rows have the same frames and XADD commands whether numpy copies the columns or rows are encoded one by one."""
     words = words_of(fields, count)
     parts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
     columns = [Values.checked(values, bounds, count) for _, bounds, values in parts]
-    rows = Rows(EntryBatch(count, tuple(words[::3]), tuple(columns)))
+    batch = EntryBatch(count, tuple(words[::3]), tuple(columns))
     ms = 1_518_951_480_106
-    with mock.patch.multiple(column_commands, _FEW=few, _MOST_PIECES=pieces):
-        frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
-        assert rows.encoded(ms, seq, None)[2] == b""
-    assert FewRows(parts, count).encoded(ms, seq, b"%d key") == (frames, sizes.tolist(), commands)
+    frames, sizes, commands = encoded(batch, ms, seq, b"%d key", few)
+    assert encoded(batch, ms, seq, None, few)[2] == b""
     wanted = rows_of(fields, count)
     plain = [frame(b"%d-%d" % (ms, seq + at), row) for at, row in enumerate(wanted)]
-    assert (frames, sizes.tolist()) == (b"".join(plain), [*map(len, plain)])
+    assert (frames, list(sizes)) == (b"".join(plain), [*map(len, plain)])
     found = RequestParser().parse(commands)
     assert found == [[b"XADD", b"%d key", b"%d-%d" % (ms, seq + at), *row] for at, row in enumerate(wanted)]
 
@@ -101,10 +97,8 @@ def positions(*numbers: int) -> bytes:
         (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
     ],
 )
-@pytest.mark.parametrize("few", [-1, column_commands.FEW_ROWS])
-def test_invalid_columns_add_nothing(words, reason, few, monkeypatch):
+def test_invalid_columns_add_nothing(words, reason):
     """Positions that do not divide the values, an incomplete column and too much data are errors; no stream is made."""
-    monkeypatch.setattr(column_commands, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
     assert isinstance(reply, CommandError)

@@ -7,9 +7,8 @@ same lengths are copies of one template, into which their values are written. In
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-A few rows are assembled one by one (``FewRows``). For more rows, numpy fills templates (``Rows._stamped``). If only few
-rows have the same lengths, all rows are joined from pieces (``Rows._joined``). All three ways produce the same bytes as
-adding the entries one by one.
+If many rows have the same lengths, numpy fills the templates, in a quarter of the time or less; other rows are encoded
+one by one. Both ways give the bytes of entries that are added one by one.
 
 PS.COLUMNS returns a range of a stream, as columns if it is stored in columns. The reply is a list of
 *blocks* in ID order, with the same entries as XRANGE over the same range. A block of columns has the format of PS.ADD,
@@ -24,10 +23,8 @@ the segment before it. All other segments are packed as frames.
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +43,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
 from streamwire.entry_batch import EntryBatch, Values
-from streamwire.templates import Templates, length_sizes
+from streamwire.templates import Templates
 
 Buffer = bytes | memoryview
 #: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
@@ -222,7 +219,6 @@ def _bulk(views: list[Buffer]) -> Several:
 
 
 _Ints = npt.NDArray[np.int64]
-_Buffer = bytes | bytearray
 
 #: Maximum number of entries that one command adds.
 _MAX_COUNT = 1 << 24
@@ -233,12 +229,8 @@ _MAX_BYTES = 1 << 29
 _ENTRY_BYTES = 80
 #: Maximum overhead of a field in bytes, besides its name and value.
 _FIELD_BYTES = 32
-#: Number of rows up to which ``FewRows`` is used.
-FEW_ROWS = 60
-#: Number of rows per distinct value length below which rows are joined from pieces.
+#: Number of rows per distinct value length below which rows are encoded one by one.
 _FEW = 256
-#: Maximum number of pieces that ``Rows._joined`` joins at a time.
-_MOST_PIECES = 1 << 20
 #: Number of digits at the end of sequence numbers in which the IDs of one template differ.
 _DIGITS = 4
 #: Number of IDs that differ only in these digits.
@@ -271,12 +263,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     if count * each + sum(map(len, values)) > _MAX_BYTES:
         raise CommandError(messages.COLUMNS_TOO_LARGE)
     try:
-        rows: Rows | FewRows
-        if count <= FEW_ROWS:
-            rows = FewRows(list(zip(names, positions, values, strict=True)), count)
-        else:
-            columns = [Values.checked(*column, count) for column in zip(values, positions, strict=True)]
-            rows = Rows(EntryBatch(count, tuple(names), tuple(columns)))
+        columns = [Values.checked(*column, count) for column in zip(values, positions, strict=True)]
     except ValueError:
         raise CommandError(messages.BAD_COLUMNS) from None
     if ctx.session.limited:
@@ -291,143 +278,80 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(messages.ID_EXHAUSTED)
         ms, seq = ms + 1, 0
     changes = ctx.changes
-    frames, sizes, commands = rows.encoded(ms, seq, key if changes.recording else None)
+    batch = EntryBatch(count, tuple(names), tuple(columns))
+    frames, sizes, commands = encoded(batch, ms, seq, key if changes.recording else None)
     ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
     if changes.recording:
         changes.effects.append((ctx.db.index, commands))
     return count
 
 
-class Rows:
-    """The entries of a batch, which have at least one field."""
+def encoded(
+    batch: EntryBatch, ms: int, seq: int, key: bytes | None, few: int = _FEW
+) -> tuple[bytes, Sequence[int] | _Ints, bytes]:
+    """Encode entries, which have at least one field, with consecutive IDs from ``ms-seq`` on.
 
-    __slots__ = ("_columns", "_count", "_texts")
-
-    def __init__(self, batch: EntryBatch) -> None:
-        self._columns = list(zip(batch.names, batch.known, strict=True))
-        self._texts = [values.data.tobytes() for values in batch.known]
-        self._count = batch.count
-
-    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
-        """Encode the entries with consecutive IDs from ``ms-seq`` on.
-
-        Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key``. If
-        ``key`` is None, there are no XADDs.
-        """
-        words = 2 * len(self._columns)
-        forms = [(b"*2\r\n", b"*%d\r\n" % words)]
-        if key is not None:
-            forms.append((b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + words, len(key), key), b""))
-        least = _FEW * max(values.varieties() for _, values in self._columns)
-        found: list[list[_Buffer]] = []
-        sizes: list[_Ints] = []
-        for first, end in _stretches(seq, self._count, max(_MOST_PIECES // (words + 1), 1)):
-            if end - first < least:
-                datas, each = self._joined(forms, ms, seq, first, end)
-            else:
-                stamped = [self._stamped(before, ms, seq, after, first, end) for before, after in forms]
-                datas, each = [data for data, _ in stamped], stamped[0][1]
-            found.append(datas)
-            sizes.append(each)
-        frames, *commands = map(b"".join, zip(*found, strict=True))
-        return frames, np.concatenate(sizes), b"".join(commands)
-
-    def _joined(
-        self, forms: list[tuple[bytes, bytes]], ms: int, seq: int, first: int, end: int
-    ) -> tuple[list[_Buffer], _Ints]:
-        """Join the rows [first, end) from pieces. All of their IDs must have the same number of digits.
-
-        ``forms`` are the texts before and after the ID, for each output format. Return the buffers of each format, and
-        the sizes of the rows in the first format.
-        """
-        step, count = 1 + 2 * len(self._columns), end - first
-        pieces: list[bytes] = [b""] * (step * count + 1)  # For each row: its ID, then the name and value of each field.
-        pieces[-1] = b"\r\n"
-        sizes = np.zeros(count, np.int64)
-        for at, (name, column) in enumerate(self._columns):
-            lead = b"%b$%d\r\n%b\r\n" % (b"\r\n" if at else b"", len(name), name)
-            lengths, texts = column.lengths[first:end], self._texts[at]
-            assert column.bounds is not None
-            cuts = pairwise(column.bounds[first : end + 1].tolist())
-            heads = {length: b"%b$%d\r\n" % (lead, length) for length in set(lengths.tolist())}
-            pieces[2 * at + 1 : -1 : step] = map(heads.__getitem__, lengths.tolist())
-            pieces[2 * at + 2 : -1 : step] = [texts[low:high] for low, high in cuts]
-            sizes += length_sizes(lengths) + (len(lead) + 1 - len(b"\r\n") * bool(at))
-        found: list[_Buffer] = []
-        for before, after in forms:
-            text = b"%d-%d" % (ms, seq + first)
-            lead = b"\r\n%b$%d\r\n%d-" % (before, len(text), ms)
-            ids = lead.replace(b"%", b"%%") + b"%d\r\n" + after
-            pieces[0:-1:step] = map(ids.__mod__, range(seq + first, seq + end))
-            pieces[0] = pieces[0][len(b"\r\n") :]
-            found.append(b"".join(pieces))
-        before, after = forms[0]
-        return found, sizes + len(b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after))
-
-    def _stamped(
-        self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
-    ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
-        """Encode the rows [first, end) as copies of templates. Their IDs must differ only in the last digits."""
-        begin = seq + first
-        digits = len(b"%d" % begin)
-        varying = min(digits, _DIGITS)
-        lead = b"%d-%b" % (ms, (b"%d" % begin)[:-varying])
-        at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - varying
-        templates = Templates()
-        templates.text(b"%b$%d\r\n%b" % (before, len(lead) + varying, lead))
-        templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(varying, at.shape)), varying)
-        templates.text(b"\r\n" + after)
-        for name, column in self._columns:
-            templates.bulk(b"$%d\r\n%b\r\n$" % (len(name), name), column.cut(first, end))
-        made, bounds = templates.rows(end - first)
-        return made, np.diff(bounds)
-
-
-class FewRows:
-    """An alternative to ``Rows`` without numpy, whose calls take longer than Python code if there are few rows.
-
-    ``columns`` are tuples of field, positions and values.
+    Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key``. If ``key``
+    is None, there are no XADDs. Fewer rows than ``few`` per distinct value length are encoded one by one.
     """
-
-    __slots__ = ("_bodies", "_words")
-
-    def __init__(self, columns: Sequence[tuple[bytes, bytes, bytes]], count: int) -> None:
-        """Raise ValueError if the positions (32-bit little-endian) are not valid for the values."""
-        self._words = 2 * len(columns)
-        form = struct.Struct(f"<{count + 1}i")
-        fields: list[list[bytes]] = []
-        for name, positions, values in columns:
-            if len(positions) != form.size:
-                raise ValueError
-            bounds = form.unpack(positions)
-            if bounds[0] or bounds[-1] != len(values) or any(low > high for low, high in pairwise(bounds)):
-                raise ValueError
-            lead = b"$%d\r\n%b\r\n$" % (len(name), name)
-            fields.append([b"%b%d\r\n%b\r\n" % (lead, high - low, values[low:high]) for low, high in pairwise(bounds)])
-        self._bodies = list(map(b"".join, zip(*fields, strict=True)))
-
-    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
-        """Encode the entries as ``Rows.encoded`` does."""
-        texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
-        ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
-        rows = list(zip(ids, self._bodies, strict=True))
-        frames = [b"*2\r\n%b*%d\r\n%b" % (text, self._words, body) for text, body in rows]
-        commands = b""
-        if key is not None:
-            head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + self._words, len(key), key)
-            commands = b"".join([b"%b%b%b" % (head, text, body) for text, body in rows])
-        return b"".join(frames), list(map(len, frames)), commands
+    words = 2 * len(batch.names)
+    forms = [(b"*2\r\n", b"*%d\r\n" % words)]
+    if key is not None:
+        forms.append((b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + words, len(key), key), b""))
+    if batch.count < few * max(values.varieties() for values in batch.known):
+        found = [_one_by_one(batch, before, ms, seq, after) for before, after in forms]
+        frames, *commands = map(b"".join, found)
+        return frames, list(map(len, found[0])), b"".join(commands)
+    stamped = [
+        [_stamped(batch, before, ms, seq, after, first, end) for before, after in forms]
+        for first, end in _stretches(seq, batch.count)
+    ]
+    frames, *commands = (b"".join([data for data, _ in parts]) for parts in zip(*stamped, strict=True))
+    return frames, np.concatenate([parts[0][1] for parts in stamped]), b"".join(commands)
 
 
-def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield the rows as ranges [first, end) of at most ``most`` rows; the first row has the sequence number ``seq``.
+def _one_by_one(batch: EntryBatch, before: bytes, ms: int, seq: int, after: bytes) -> list[bytes]:
+    """Return each row, given the bytes before and after its ID."""
+    fields = []
+    for name, values in zip(batch.names, batch.known, strict=True):
+        lead = b"$%d\r\n%b\r\n$" % (len(name), name)
+        fields.append([b"%b%d\r\n%b\r\n" % (lead, len(value), value) for value in values.texts(slice(None))])
+    texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + batch.count)]
+    entry_ids = [b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after) for text in texts]
+    return list(map(b"".join, zip(entry_ids, *fields, strict=True)))
 
-    The IDs of a range differ only in the last digits.
+
+def _stamped(
+    batch: EntryBatch, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
+) -> tuple[bytearray, _Ints]:
+    """Encode the rows [first, end) as copies of templates, and return the size of each.
+
+    Their IDs must differ only in the last digits.
+    """
+    begin = seq + first
+    digits = len(b"%d" % begin)
+    varying = min(digits, _DIGITS)
+    lead = b"%d-%b" % (ms, (b"%d" % begin)[:-varying])
+    at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - varying
+    templates = Templates()
+    templates.text(b"%b$%d\r\n%b" % (before, len(lead) + varying, lead))
+    templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(varying, at.shape)), varying)
+    templates.text(b"\r\n" + after)
+    for name, column in zip(batch.names, batch.known, strict=True):
+        templates.bulk(b"$%d\r\n%b\r\n$" % (len(name), name), column.cut(first, end))
+    made, bounds = templates.rows(end - first)
+    return made, np.diff(bounds)
+
+
+def _stretches(seq: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield the rows as ranges [first, end) whose IDs differ only in the last digits.
+
+    The first row has the sequence number ``seq``.
     """
     first = 0
     while first < count:
         number = seq + first
         end = min(10 ** len(b"%d" % number), (number // _PERIOD + 1) * _PERIOD)
-        end = min(end - seq, first + most, count)
+        end = min(end - seq, count)
         yield first, end
         first = end
