@@ -18,8 +18,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd import FramedRun, XaddRun, divide, word_in
-from engine.core.streams.appends import counted, next_id
-from engine.core.streams.stream import Stream
+from engine.core.streams.stream import Stream, counted, next_id
 from engine.core.streams.trimming import ACKED, DELREF, Trim
 from engine.text import messages
 

@@ -55,7 +55,6 @@ from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd import FramedRun, XaddRun
-from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by

@@ -23,9 +23,8 @@ from engine.core.environment.replication import Replication, WithoutReplicas
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
-from engine.core.streams.appends import Streams
 from engine.core.streams.entries import Sizes
-from engine.core.streams.stream import Stream
+from engine.core.streams.stream import Stream, Streams
 from engine.settings.config import Config
 
 #: Function that runs a command queued by MULTI and returns its replies.

@@ -17,8 +17,7 @@ from engine.core.formats.rdb import group_fields
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.group_progress import shown
+from engine.core.streams.group import Consumer, Group, shown
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.stream import Stream
 

@@ -11,10 +11,8 @@ from collections.abc import Iterable
 
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.pending import PendingList
-from engine.core.streams.pending_block import Block
-from engine.core.streams.segment import Segment
-from engine.core.streams.storage import Storage
+from engine.core.streams.pending import Block, PendingList
+from engine.core.streams.segment import Segment, Storage
 from engine.core.streams.stream import Stream
 
 _U64 = (1 << 64) - 1

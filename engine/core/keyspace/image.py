@@ -22,8 +22,7 @@ from typing import Any
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.key_table import KeyTable
-from engine.core.streams.segment import Segment
-from engine.core.streams.storage import Storage
+from engine.core.streams.segment import Segment, Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 

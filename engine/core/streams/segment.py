@@ -9,6 +9,9 @@ hold views of their buffers.
 
 Entries are removed in two ways: ``start`` advances over a trimmed head, and ``dead`` marks entries deleted in
 the middle. The entry at ``start`` is always live. A stream drops a segment without live entries.
+
+`Storage` is shared by the streams of one core: the packing queue, the cache of decompressed spans, and the set of
+streams with idempotent producers.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
 
 from engine.core.protocol.ids import position
 from engine.core.streams.compressed.disk_entries import Stored
-from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.span_cache import SpanCache
+from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.entries import Plain, Sizes
 
 #: A segment is sealed if its frames have at least this many bytes.
@@ -416,3 +421,22 @@ class SealedQueue:
             if segment is not None and (not segment.is_stored if self.stores else segment.is_due):
                 found.append(segment)
         return found, popped
+
+
+#: Maximum size in bytes of the cache of streams that are read once.
+_READ_ONCE_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Storage:
+    """Storage of one core. Streams that are read in another thread need their own storage."""
+
+    sealed: SealedQueue = field(default_factory=SealedQueue)
+    cache: SpanCache = field(default_factory=SpanCache)
+    #: Streams with idempotent producers (weak references).
+    idempotent: WeakSet[Any] = field(default_factory=WeakSet)
+
+    @classmethod
+    def for_reading_once(cls) -> Storage:
+        """Return a storage for copies of streams that are read once, in order, so that a small cache suffices."""
+        return cls(cache=SpanCache(_READ_ONCE_BYTES))

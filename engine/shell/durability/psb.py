@@ -67,18 +67,14 @@ from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
-from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError, form_of, of_form, opened
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.entries import Plain
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.group_progress import shown
+from engine.core.streams.group import Consumer, Group, shown
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.pending import NOBODY, PendingList
-from engine.core.streams.pending_block import Block
-from engine.core.streams.segment import Segment
-from engine.core.streams.storage import Storage
-from engine.core.streams.stream import Stream
+from engine.core.streams.pending import NOBODY, Block, PendingList
+from engine.core.streams.segment import Segment, Storage
+from engine.core.streams.stream import Stream, Streams
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.position import PACKED_SIZE, Position, from_packed
 from engine.shell.durability.segments import SegmentFiles, SegmentPlace

@@ -27,13 +27,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.disk_entries import Place, Stored
-from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.packed import Packed, compress
 from engine.core.streams.compressed.packer import Packing, pack
 from engine.core.streams.entries import Plain
-from engine.core.streams.segment import Body, Segment
-from engine.core.streams.storage import Storage
+from engine.core.streams.segment import Body, Segment, Storage
 from engine.settings.config import Config
 from engine.shell.clock import Ticker
 from engine.shell.housekeeping.memory import malloc_trim

@@ -18,7 +18,7 @@ from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
-from engine.core.streams.storage import Storage
+from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 from engine.text import messages
 

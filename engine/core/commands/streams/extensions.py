@@ -26,7 +26,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.protocol.xadd import XaddRun
-from engine.core.streams.group_progress import shown
+from engine.core.streams.group import shown
 from engine.core.streams.runs import equal_ranges, id_columns
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text import messages

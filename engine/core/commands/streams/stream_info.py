@@ -12,10 +12,8 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
-from engine.core.streams.group import Consumer, Group, Listing
-from engine.core.streams.group_progress import UNKNOWN, Counted, lag, shown
-from engine.core.streams.pending import NOBODY
-from engine.core.streams.pending_block import Block
+from engine.core.streams.group import UNKNOWN, Consumer, Counted, Group, Listing, lag, shown
+from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, length, string
 from engine.core.protocol import ids
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.group_progress import MOST, UNKNOWN, estimate_read, shown
+from engine.core.streams.group import MOST, UNKNOWN, Consumer, Group, estimate_read, shown
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.stream import Stream
 

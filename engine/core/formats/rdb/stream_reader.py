@@ -34,8 +34,7 @@ from engine.core.formats.rdb.group_fields import (
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
-from engine.core.streams.pending import BLOCK, NOBODY, PendingList
-from engine.core.streams.pending_block import Block
+from engine.core.streams.pending import BLOCK, NOBODY, Block, PendingList
 from engine.core.streams.stream import Stream
 from streamwire.frames import frame
 

@@ -25,8 +25,7 @@ from engine.core.formats.rdb.group_fields import (
 )
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, element, elements, length, listpack_of, string
 from engine.core.protocol import ids
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.group_progress import shown
+from engine.core.streams.group import Consumer, Group, shown
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.segment import Segment

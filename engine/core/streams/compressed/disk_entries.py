@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from engine.core.protocol.replies import CommandError
-from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import IdColumns
 from streamwire.entry_batch import EntryBatch
 

@@ -1,7 +1,7 @@
 """Packed entries: frames compressed in chunks, with an index small enough to stay uncompressed in memory.
 
 A chunk holds about ``CHUNK_BYTES`` of frames. A read decompresses the chunks that it touches, and joins adjacent chunks
-in one span (``engine.core.streams.compressed.span_cache``). The index alone determines the offset and ID of an entry.
+in one span of the cache. The index alone determines the offset and ID of an entry.
 
 The index is a directory with one row per chunk, and three columns of deltas with one number per entry::
 
@@ -22,23 +22,223 @@ part of a page.
 
 ``engine.core.streams.compressed.packer`` creates packed entries. If all entries have the same field names, it can store
 columns instead of frames (``engine.core.streams.compressed.packed_columns``).
+
+Each chunk is compressed separately, so it can be read without the other chunks. The package ``zstandard`` compresses
+all chunks in one call, without the GIL, and keeps the compressor's state between chunks. Arrow's zstd creates a new
+state for each chunk, which takes longer than compressing the chunk. The reason is that a new state queries the CPU's
+features, which traps to the hypervisor on a virtual machine. Arrow also acquires and releases the GIL for every chunk,
+which delays the event loop. Arrow still decompresses the lz4 chunks that earlier versions of the engine could write.
+
+The cache holds spans, and *blocks*: the compressed entries of one segment, read from disk
+(``engine.core.streams.compressed.disk_entries``). It evicts the oldest spans, and the least recently used blocks. One
+cache serves all streams of a core. It is not thread-safe: another thread that reads the same compressed entries needs
+its own cache (see ``engine.core.streams.stream.Stream.copy``).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from itertools import accumulate, pairwise
-from typing import Literal, Self
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, count, pairwise
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import zstandard
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 from streamwire.entry_batch import EntryBatch
+
+#: The codec of new chunks.
+CODEC = "zstd"
+_ZSTD_LEVEL = 1
+
+Buffer = bytes | memoryview
+
+
+def compress(chunks: Sequence[Buffer]) -> list[bytes]:
+    """Compress each chunk separately with `CODEC`."""
+    found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
+    return [found[number].tobytes() for number in range(len(found))]
+
+
+class Decompressor(Protocol):
+    """Decompressor for the output of ``compress``. Not thread-safe."""
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """Decompress adjacent chunks and join them.
+
+        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last chunk. ``sizes`` are their
+        decompressed sizes in bytes. Raises OSError if the bytes are damaged.
+        """
+
+
+def decompressor(codec: str) -> Decompressor:
+    """Return a new decompressor for ``codec``, "zstd" or "lz4"."""
+    return _Zstd() if codec == CODEC else _Lz4()
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._state = zstandard.ZstdDecompressor()
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        # One call decompresses all chunks, because every zstd frame contains its length.
+        reader = self._state.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
+        size = sum(sizes)
+        try:
+            return _checked(reader.read(size), size)
+        except zstandard.ZstdError as error:
+            raise OSError(f"a compressed chunk is damaged: {error}") from None
+
+
+class _Lz4:
+    def __init__(self) -> None:
+        self._codec = pa.Codec("lz4_raw")
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        return b"".join(
+            _checked(self._codec.decompress(blob[begin:end], size, asbytes=True), size)
+            for (begin, end), size in zip(pairwise(begins), sizes, strict=True)
+        )
+
+
+def _checked(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise OSError(f"a compressed chunk is damaged: {len(data)} bytes instead of {size}")
+    return data
+
+
+#: Default maximum size in bytes of the cached spans and blocks. Data still held by replies is not included.
+CACHE_BYTES = 64 << 20
+#: The maximum size of all blocks is the cache's maximum size divided by this number.
+_BLOCKS_SHARE = 4
+#: Maximum number of frame makers, of 130 kB each.
+_FRAME_MAKERS = 16
+#: Each segment's chunk numbers start at a multiple of this, so that numbers are unique across segments.
+_NUMBERS = 1 << 32
+_segments = count()
+
+
+class Span:
+    """Adjacent chunks of one segment, decompressed together."""
+
+    __slots__ = ("begin", "data", "end_chunk", "first", "plain", "reads", "size")
+
+    def __init__(self, data: memoryview, begin: int, end_chunk: int) -> None:
+        self.data = data
+        #: Size in bytes, including the index in ``plain``.
+        self.size = len(data)
+        #: Offset of ``data`` among all frames of the segment.
+        self.begin = begin
+        #: Index of the chunk after the last one.
+        self.end_chunk = end_chunk
+        #: Number of short reads served.
+        self.reads = 0
+        #: The span's entries with a full index, created after several short reads.
+        self.plain: Plain | None = None
+        #: Index in the segment of the first of these entries.
+        self.first = 0
+
+
+class SpanCache:
+    """Decompressed spans by chunk number, the decompressors that make them, and blocks from the disk."""
+
+    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
+
+    def __init__(self, limit: int | None = None) -> None:
+        #: Maximum size in bytes; None: ``CACHE_BYTES``.
+        self.limit = limit
+        #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify the dictionary.
+        self.spans: dict[int, Span] = {}
+        #: (number of the first chunk, number after the last chunk) of each span, oldest first.
+        self._order: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+        self._decompressors: dict[str, Decompressor] = {}
+        #: Packed entries read from disk, with their sizes, by the number of their first chunk.
+        self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+        self._block_bytes = 0
+        #: Frame makers by their stored field names. Callers must not modify the dictionary.
+        self.frame_makers: dict[bytes, Any] = {}
+
+    @staticmethod
+    def new_number() -> int:
+        """Return a unique number for the first chunk of a segment."""
+        return next(_segments) * _NUMBERS
+
+    @property
+    def size(self) -> int:
+        """Size of the cached data in bytes."""
+        return self._bytes + self._block_bytes
+
+    def _limit(self) -> int:
+        return CACHE_BYTES if self.limit is None else self.limit
+
+    def block(self, number: int) -> Any:
+        """Return the cached block whose first chunk has this number; None if it must be read from disk."""
+        found = self._blocks.get(number)
+        if found is None:
+            return None
+        self._blocks.move_to_end(number)
+        return found[0]
+
+    def add_block(self, number: int, packed: Any, size: int) -> None:
+        """Cache packed entries of ``size`` bytes read from disk; evict old blocks beyond the blocks' share."""
+        self._blocks[number] = packed, size
+        self._block_bytes += size
+        most = self._limit() // _BLOCKS_SHARE
+        while self._block_bytes > most and len(self._blocks) > 1:
+            _, (_, freed) = self._blocks.popitem(last=False)
+            self._block_bytes -= freed
+
+    def add_frame_maker(self, header: bytes, maker: Any) -> None:
+        """Cache a frame maker. Evict the oldest one if the maximum number is already cached."""
+        if len(self.frame_makers) == _FRAME_MAKERS:
+            del self.frame_makers[next(iter(self.frame_makers))]
+        self.frame_makers[header] = maker
+
+    def decompress(self, codec: str, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """Decompress chunks; see ``Decompressor.decompress``."""
+        found = self._decompressors.get(codec)
+        if found is None:
+            found = self._decompressors[codec] = decompressor(codec)
+        return found.decompress(blob, begins, sizes)
+
+    def add(self, first: int, end: int, span: Span) -> None:
+        """Cache the span of the chunks [first, end), and evict the oldest spans beyond the cache's size."""
+        spans = self.spans
+        for number in range(first, end):
+            spans[number] = span
+        self._order.append((first, end))
+        self._bytes += span.size
+        self._evict()
+
+    def add_bytes(self, span: Span, size: int) -> None:
+        """Add ``size`` bytes to the size of a cached span, and evict the oldest spans beyond the cache's size."""
+        span.size += size
+        self._bytes += size
+        self._evict()
+
+    def _evict(self) -> None:
+        spans, most = self.spans, self._limit() - self._block_bytes
+        while self._bytes > most and len(self._order) > 1:
+            first, end = self._order.popleft()
+            self._bytes -= spans[first].size
+            for number in range(first, end):
+                del spans[number]
+
+    def clear(self) -> None:
+        """Drop all spans and blocks. Later reads load and decompress the data again."""
+        self.spans.clear()
+        self._order.clear()
+        self._bytes = 0
+        self._blocks.clear()
+        self._block_bytes = 0
+
 
 #: Approximate bytes of frames in a chunk. A chunk ends with the entry that reaches a multiple of this size. Small
 #: chunks make short reads cheaper, large chunks make long reads cheaper. Measured on two-field entries with random

@@ -10,7 +10,7 @@ from engine.core.formats.rdb import group_fields
 from engine.core.formats.rdb.group_fields import CONSUMER, FORMS, GROUP, OURS, V7_0, V7_2, V8_8, Field
 from engine.core.formats.rdb.primitives import Reader
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.storage import Storage
+from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from engine.core.protocol import ids
 from engine.core.streams.compressed import packed
-from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.disk_entries import form_of, of_form, opened, payload
+from engine.core.streams.compressed.packed import SpanCache, compress
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.compressed.packer import pack
-from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from streamwire.frames import frame
 from tests.harness.columns import split_slowly, texts

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol import ids
-from engine.core.streams.group_progress import UNKNOWN, estimate_read, has_tombstone_from, read_after_delivery
-from engine.core.streams.storage import Storage
+from engine.core.streams.group import UNKNOWN, estimate_read, has_tombstone_from, read_after_delivery
+from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 from streamwire.frames import frame
 

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from engine.core.protocol import ids
 from engine.core.streams import segment
 from engine.core.streams import stream as stream_module
-from engine.core.streams.compressed import packed, span_cache
-from engine.core.streams.compressed.codecs import CODEC, compress, decompressor
+from engine.core.streams.compressed import packed
+from engine.core.streams.compressed.packed import CODEC, SpanCache, compress, decompressor
 from engine.core.streams.compressed.packer import pack
-from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
-from engine.core.streams.storage import Storage
+from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of, frame
 
@@ -49,7 +48,7 @@ def small_sizes() -> Iterator[None]:
         patch.setattr(segment, "SEGMENT_BYTES", 400)
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(packed, "CHUNK_BYTES", 80)
-        patch.setattr(span_cache, "CACHE_BYTES", 300)
+        patch.setattr(packed, "CACHE_BYTES", 300)
         patch.setattr(stream_module, "_MANY", 2)
         yield
 
@@ -237,7 +236,7 @@ def test_a_read_decompresses_few_chunks():
 def test_the_cache_is_bounded(monkeypatch):
     """The cache never exceeds CACHE_BYTES, and all entries stay readable."""
     stream = _packed_stream(60_000)
-    monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
+    monkeypatch.setattr(packed, "CACHE_BYTES", 600_000)
     for _ in range(2):
         page = stream.range(0, ids.MAX_ID, 0)
         assert page.count == 60_000
@@ -247,7 +246,7 @@ def test_the_cache_is_bounded(monkeypatch):
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
     """Entries read in short steps are unchanged, and the index built for such reads counts towards the cache."""
-    monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
+    monkeypatch.setattr(packed, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
         entry_id += random.choice([1, 1, 2, 1 << 64, 5 << 64])

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from engine.core.dispatch import Core
-from engine.core.streams.compressed.span_cache import Span
+from engine.core.streams.compressed.packed import Span
 from engine.settings.config import Config
 from engine.shell.housekeeping.memory import MemoryLimit, give_back, resident
 from engine.shell.network.server import ServerHost

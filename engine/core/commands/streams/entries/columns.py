@@ -36,10 +36,9 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
-from engine.core.streams.appends import counted, next_id
 from engine.core.streams.runs import Run, size_in_memory
 from engine.core.streams.segment import Body
-from engine.core.streams.stream import Stream
+from engine.core.streams.stream import Stream, counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
 from streamwire.entry_batch import EntryBatch, Values

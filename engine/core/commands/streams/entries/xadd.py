@@ -9,8 +9,8 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.protocol.xadd import Given, divide
-from engine.core.streams.appends import next_id
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, content_id
+from engine.core.streams.stream import next_id
 from engine.core.streams.trimming import Trim, Work, at_once, effect_words
 from engine.text import messages
 from streamwire.frames import frame

@@ -18,8 +18,7 @@ from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Frames, Reply, holding, paged
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer
-from engine.core.streams.pending import NOBODY
-from engine.core.streams.pending_block import Block
+from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.runs import frames_of
 from engine.text import messages
 

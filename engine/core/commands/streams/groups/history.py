@@ -17,7 +17,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several, held_by
 from engine.core.streams.group import Consumer
-from engine.core.streams.pending_block import Block
+from engine.core.streams.pending import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns, size_in_memory
 from engine.core.streams.stream import Stream
 

@@ -14,8 +14,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, rows_in_pages
 from engine.core.streams.group import Group
-from engine.core.streams.pending import NOBODY
-from engine.core.streams.pending_block import Block
+from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.trimming import ACKED, DELREF, Work, drop_references, unneeded
 from engine.text import messages
 

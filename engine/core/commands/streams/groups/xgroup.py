@@ -11,8 +11,7 @@ from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.group_progress import UNKNOWN
+from engine.core.streams.group import UNKNOWN, Consumer, Group
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
