@@ -1,9 +1,9 @@
-r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
+r"""Runs of XADD: many commands of one form in one buffer, found together and verified.
 
 The XADDs of a pipeline usually have a common form. A ``Scanner`` learns the form of a client's commands and compiles it
-to an expression that matches such commands (``engine.wire.forms``). One call of ``re`` then finds all of them. If the
-expression does not fix the length of a word, the length is compared with the word's header afterwards. The sum of the
-lengths shows that the commands are contiguous.
+to a regular expression that matches such commands. One call of ``re`` then finds all of them. If the expression does
+not fix the length of a word, the length is compared with the word's header afterwards. The sum of the lengths shows
+that the commands are contiguous.
 
 All other commands are parsed by ``engine.wire.parser.RequestParser``. That parser also defines what a command is: a run
 contains exactly the commands that it would return.
@@ -14,17 +14,239 @@ that send that many commands.
 
 Without runs, pipelines of 100 XADDs have a sixth of their speed, and those of 1,000 a tenth (``python -m benchmarks``).
 Without learned forms, if each word is compared with its header, they have three quarters, and less than half.
+
+In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. ``form_of`` creates a form from the
+first command, ``joined`` widens it for each later command, and ``compiled`` creates the expression:
+
+* A constant word is part of the expression, with its header.
+* For a word of a few lengths, each length is an alternative such as ``4\r\n.{4}\r\n``: the value may contain any bytes.
+* For an arbitrary word, the length in the header and the bytes up to the next ``\r`` are captured. The caller must
+  compare the length with the number of bytes.
+
+``UniformAdds`` finds runs in a log (one form, one key, explicit IDs) without creating objects. Without it, a log of
+entries takes three and a half times as long to load (``load a log`` of ``python -m benchmarks``). A command is read as
+alternating constants and words::
+
+    *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
+
+All commands are parsed at once, from guesses of their starts (`streamwire.walker`). The first guess is right, because
+the caller gives this start. If a command has the form and ends at the next guess, then that guess is right too. The
+commands become frames (``streamwire.frames``) in place. A frame is shorter than its command and has the same bytes
+after the ID. So the ID is moved, the framing is written before it, and the rest of all commands' heads is cut out.
+Input that cannot be verified is declined, and the caller parses it in another way.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import compress, count
 from operator import ne
+from typing import NamedTuple
 
-from engine.core.protocol.xadd import XaddRun, word_in
-from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled, form_of, head_size, joined, kind_of
+import numpy as np
+
+from engine.core.protocol.xadd import ADD_OPTIONS, FramedRun, XaddRun, divide, word_in
+from streamwire import digits
+from streamwire.digits import Ints, Words
+from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
+
+#: Maximum number of alternative lengths of one word.
+_MOST_LENGTHS = 24
+#: Maximum number of alternative lengths of all words together.
+_MOST_LENGTHS_IN_ALL = 200
+#: Commands of more words than this do not become part of a run.
+_MAX_WORDS = 100
+#: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
+_LONGEST = 100
+#: Maximum number of digits of a word's length.
+_MAX_DIGITS = 6
+
+_ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
+#: Start of an XADD.
+NAME = re.compile(rb"\*[0-9]{1,3}\r\n\$4\r\n[Xx][Aa][Dd][Dd]\r\n")
+_STAR = b"*"
+
+
+class Lengths(NamedTuple):
+    """A word of ``least`` to ``most`` bytes."""
+
+    least: int
+    most: int
+
+
+#: A word in a form: a constant, a few lengths, or arbitrary (None).
+Word = bytes | Lengths | None
+
+
+class Form(NamedTuple):
+    """Common parts of commands. ``head``: the words before the fields; the last one is the ID."""
+
+    head: tuple[Word, ...]
+    body: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The expression for a form. Groups are numbered from 0."""
+
+    expression: re.Pattern[bytes]
+    groups: int
+    #: Group of the key; -1 if the key is constant.
+    key: int
+    #: Group of the ID; -1 if the ID is constant.
+    entry_id: int
+    #: Group of the body.
+    body: int
+    #: The groups of the key and the ID, unless they are constant.
+    varying: list[int]
+    #: Pairs (group of the length in the header, group of the word) for words of arbitrary length.
+    unverified: list[tuple[int, int]]
+    #: Number of bytes of a command that are in none of the groups for key, ID and body.
+    outside: int
+    #: Words before the fields; empty for each word that is not constant.
+    head: list[bytes]
+    #: Number of words (fields and values) of each entry.
+    words: int
+
+
+def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
+    """Return the words and the size of the XADD at ``at``; None if the XADD is incomplete, too long or invalid."""
+    if NAME.match(data, at) is None:
+        return None
+    pos = data.index(b"\r\n", at) + 2
+    number = int(data[at + 1 : pos - 2])
+    words: list[bytes] = []
+    if not 5 <= number <= _MAX_WORDS:
+        return None
+    for _ in range(number):
+        line_end = data.find(b"\r\n", pos, pos + _MAX_DIGITS + 3)
+        digits = data[pos + 1 : line_end]
+        if line_end < 0 or data[pos : pos + 1] != b"$" or not digits.isdigit():
+            return None
+        end = line_end + 2 + int(digits)
+        words.append(data[line_end + 2 : end])
+        pos = end + 2
+    return (words, pos - at) if pos <= len(data) else None
+
+
+def head_size(words: list[bytes]) -> int:
+    """Return the number of words before the fields; 0 if the command is invalid or cannot be part of a run."""
+    options, at = divide(words)
+    if len(options) > 1 or (options and not ADD_OPTIONS[options[0].token].uniform) or at == len(words):
+        return 0
+    left = len(words) - at - 1
+    if left < 2 or left % 2 or not (words[at] == _STAR or words[at][:1].isdigit()):
+        return 0
+    if at > 2 and len(words[at - 1]) > _LONGEST:
+        return 0
+    return at + 1
+
+
+def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
+    """Return the properties that commands of one form share: the number of words, the name, and the options."""
+    return (len(words), words[0], *words[2 : head - 1])
+
+
+def form_of(words: list[bytes], head: int) -> Form:
+    """Return the form of one command.
+
+    The ID and the values may vary in length. The key and the field names are constant until ``joined`` widens them.
+    """
+    entry_id = words[head - 1]
+    body = list(map(_constant, words[head:]))
+    body[1::2] = list(map(_with_margin, words[head + 1 :: 2]))
+    last: Word = entry_id if entry_id == _STAR else _with_margin(entry_id)
+    return Form((words[0], _constant(words[1]), *words[2 : head - 1], last), tuple(body))
+
+
+def _constant(word: bytes) -> Word:
+    return word if len(word) <= _LONGEST else Lengths(len(word), len(word))
+
+
+def _with_margin(word: bytes) -> Lengths:
+    return Lengths(max(len(word) - 2, 0), len(word) + 2)
+
+
+def agrees(form: Form, words: list[bytes]) -> bool:
+    """Return whether ``words`` have the form's constant words in the same positions."""
+    pairs = zip(form.head + form.body, words, strict=True)
+    return all(constant == word for constant, word in pairs if isinstance(constant, bytes))
+
+
+def joined(form: Form, words: list[bytes]) -> Form:
+    """Return ``form``, widened to match ``words``."""
+    lengths = 0
+    joined: list[Word] = []
+    for before, word in zip(form.head + form.body, words, strict=True):
+        both = _either(before, word)
+        if isinstance(both, Lengths):
+            lengths += both.most - both.least + 1
+            if lengths > _MOST_LENGTHS_IN_ALL:
+                both = None
+        joined.append(both)
+    return Form(tuple(joined[: len(form.head)]), tuple(joined[len(form.head) :]))
+
+
+def _either(form: Word, word: bytes) -> Word:
+    """Return ``form``, widened to match ``word``. New lengths get a margin for later words."""
+    if form is None or form == word:
+        return form
+    size = len(word)
+    least, most = (len(form), len(form)) if isinstance(form, bytes) else form
+    if isinstance(form, Lengths) and least <= size <= most:
+        return form
+    least, most = min(least, size), max(most, size)
+    margin = 1 + (most - least) // 2
+    lengths = Lengths(max(least - margin, 0), most + margin)
+    return lengths if lengths.most - lengths.least < _MOST_LENGTHS else None
+
+
+@lru_cache(maxsize=512)
+def compiled(form: Form) -> Pattern:
+    """Return the pattern of commands of this form. Callers must compare the lengths of its ``unverified`` words."""
+    parts = [b"\\*%d\r\n" % (len(form.head) + len(form.body))]
+    outside = len(parts[0]) - 1
+    unverified: list[tuple[int, int]] = []
+    groups, key, entry_id = 0, -1, -1
+    for position, word in enumerate(form.head):
+        if isinstance(word, bytes):
+            parts.append(_expression(word))
+            outside += len(b"$%d\r\n%b\r\n" % (len(word), word))
+            continue
+        if position == 1:
+            key = groups
+        else:
+            entry_id = groups
+        groups += 1
+        if word is None:
+            unverified.append((groups, groups + 1))
+            groups += 2
+        parts.append(b"(" + _expression(word) + b")")
+    body = groups
+    groups += 1
+    for word in form.body:
+        if word is None:
+            unverified.append((groups, groups + 1))
+            groups += 2
+    parts.append(b"(" + b"".join(map(_expression, form.body)) + b")")
+    head = [word if isinstance(word, bytes) else b"" for word in form.head]
+    expression = re.compile(b"".join(parts), re.DOTALL)
+    varying = [part for part in (key, entry_id) if part >= 0]
+    return Pattern(expression, groups, key, entry_id, body, varying, unverified, outside, head, len(form.body))
+
+
+def _expression(word: Word) -> bytes:
+    """Return the expression for a word with its header."""
+    if word is None:
+        return _ANY
+    if isinstance(word, bytes):
+        return re.escape(b"$%d\r\n%b\r\n" % (len(word), word))
+    lengths = map(rb"%d\r\n.{%d}\r\n".__mod__, zip(*[range(word.least, word.most + 1)] * 2, strict=True))
+    return rb"\$(?:%b)" % b"|".join(lengths)
+
 
 #: Number of commands that a client must have sent before an expression is compiled for it.
 WORTH_IT = 100
@@ -197,3 +419,170 @@ def _count(expression: re.Pattern[bytes], data: bytes, at: int, end: int) -> int
         rows += 1
         at = found.end()
     return rows
+
+
+#: Minimum number of bytes examined together.
+_LEAST = 1 << 16
+#: Maximum number of bytes examined together.
+_MOST = 1 << 19
+#: For fewer commands than this, the caller's other parsers are faster.
+_FEW = 64
+#: Maximum number of calls to skip after failed attempts.
+_LONGEST_REST = 63
+#: Maximum number of digits of an ID's milliseconds.
+_MS_DIGITS = 16
+#: Maximum number of digits of an ID's sequence number.
+_SEQ_DIGITS = 7
+#: Number of bytes that must be readable after the commands, because an ID cut off by their end is parsed before it is
+#: dropped.
+_BEHIND = AFTER + _MS_DIGITS
+_STAR_BYTE = ord("*")
+_BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
+_FRAME = b"*2\r\n"
+
+
+class UniformAdds:
+    """Finds the runs in one log. After failed attempts it backs off."""
+
+    __slots__ = ("_rest", "_size", "_tried")
+
+    def __init__(self) -> None:
+        self._size = _LEAST
+        self._rest = 0
+        self._tried = 0
+
+    def scan(self, data: bytes, at: int) -> FramedRun | None:
+        """Return the run of uniform XADDs that starts at ``at``.
+
+        Return None if no run of sufficient length starts there, or if this call is skipped after failed attempts.
+        """
+        if self._rest:
+            self._rest -= 1
+            return None
+        size = min(self._size, len(data) - at)
+        run = _read(data, at, at + size)
+        if run is None:
+            self._tried = min(2 * self._tried + 1, _LONGEST_REST)
+            self._rest, self._size = self._tried, _LEAST
+        else:
+            self._tried = 0
+            self._size = min(2 * self._size, _MOST) if 2 * (run.end - at) > size else _LEAST
+        return run
+
+
+def _read(data: bytes, at: int, end: int) -> FramedRun | None:
+    first = command_at(data, at)
+    if first is None or head_size(first[0]) != 3:
+        return None
+    words = first[0]
+    ms_digits = words[2].find(b"-")
+    key = words[1]
+    head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(words), len(key), key)
+    tail = b"*%d\r\n" % (len(words) - 3)
+    front = head[: len(head) - len(_FRAME) - len(tail)]
+    # A head that can overlap itself is declined: the wrong occurrence might be cut out.
+    if not 0 < ms_digits <= _MS_DIGITS or not data.startswith(head, at) or front.rfind(b"*"):
+        return None
+    room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(_BEHIND)))
+    pieces = [head + b"$", *(b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in words[3::2])]
+    found = _follow(room, pieces, ms_digits)
+    if found is None:
+        return None
+    starts, id_ends, ms, seq, limit = found
+    count = len(ms)
+    id_starts = starts + len(head)
+    if not _reframe(room, id_starts, id_ends + 2 - id_starts, tail):
+        return None
+    frames = room[BEFORE:limit].replace(front, b"")
+    if len(frames) != limit - BEFORE - count * len(front):
+        # A value contains the head of a command.
+        return None
+    frame_sizes = (np.diff(starts, append=limit) - len(front)).tolist()
+    columns = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+    return FramedRun(key, count, frames, frame_sizes, *columns, at + limit - BEFORE)
+
+
+def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
+    """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command.
+
+    Return None if fewer than ``_FEW`` commands are proven.
+    """
+    data = np.frombuffer(room, np.uint8)
+    limit = len(room) - _BEHIND
+    stars = np.flatnonzero(data[:limit] == _STAR_BYTE)
+    words = overlapping(data, 8)[stars].view("<u8")
+    #: Likely starts of commands.
+    starts: Ints = stars[words == np.uint64(int.from_bytes(pieces[0][:8], "little"))]
+    if len(starts) < _FEW:
+        return None
+    walker = Walker(room, starts, partial=True)
+    entry_ids = walker.bulk(pieces[0])
+    ms, seq = _ids(walker, entry_ids, ms_digits)
+    for piece in pieces[1:]:
+        walker.bulk(piece)
+    walker.text(b"\r\n")
+    # A proven command ends where the next one probably starts. A wrong guess lies inside a command and ends the run.
+    following = np.append(starts[1:], -1)[: walker.count]
+    proven = ((walker.at == following) | (following < 0)) & (walker.at <= limit)
+    count = walker.count if proven.all() else int(np.argmin(proven))
+    if count < _FEW:
+        return None
+    return starts[:count], entry_ids.ends[:count], ms[:count], seq[:count], int(walker.at[count - 1])
+
+
+def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words]:
+    """Return the IDs.
+
+    A command whose ID does not ascend, or whose milliseconds do not have ``ms_digits`` digits, counts as a mismatch.
+    """
+    begins, seq_digits = entry_ids.begins, entry_ids.sizes - (ms_digits + 1)
+    bad = (seq_digits < 1) | (seq_digits > _SEQ_DIGITS) | np.zeros(len(begins), np.bool_)
+    behind = walker.words(begins + ms_digits)
+    bad |= behind & _BYTE != _DASH
+    bad |= (behind >> np.uint64(8) & _BYTE == _ZERO) & (seq_digits > 1)
+    seq, wrong = digits.numbers(behind >> np.uint64(8), np.clip(seq_digits, 1, _SEQ_DIGITS))
+    texts = walker.words(begins)
+    if ms_digits > 1:
+        bad |= texts & _BYTE == _ZERO
+    ms, wrong_ms = digits.numbers(texts, min(ms_digits, 8))
+    wrongs = [wrong, wrong_ms]
+    if ms_digits > 8:
+        low, wrong_low = digits.numbers(walker.words(begins + 8), ms_digits - 8)
+        ms = ms * np.uint64(10 ** (ms_digits - 8)) + low
+        wrongs.append(wrong_low)
+    for mask in wrongs:
+        if mask is not None:
+            bad |= mask
+    bad[1:] |= (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
+    walker.drop(bad)
+    return ms, seq
+
+
+def _reframe(room: bytearray, starts: Ints, sizes: Ints, tail: bytes) -> bool:
+    """Write the heads of frames in place: ``*2``, the ID, and ``tail``, the number of words.
+
+    The bulk strings of the IDs start at ``starts`` and have these ``sizes``. Each head is written so that it ends where
+    the bulk string ends. Eight bytes are written at a time, some of them twice, because the heads differ in length.
+    """
+    #: The eight bytes at each offset, as a number.
+    words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
+    more, ends = len(tail), starts + sizes
+    least, most = int(sizes.min()) + len(_FRAME), int(sizes.max()) + len(_FRAME)
+    heads = least // 8
+    tails = -(-(most + more - 8 * heads) // 8)
+    if 8 * tails > least + more:
+        return False
+    # All words are read before any is written. The start is written last, because the other words may overlap it.
+    written = [(ends - at, words[ends + more - at]) for at in range(16, 8 * tails + 8, 8)]
+    written.append((ends - 8, words[ends - 8] >> np.uint64(8 * more) | _number(tail) << np.uint64(64 - 8 * more)))
+    begins = starts - len(_FRAME)
+    written += [(begins - more + at, words[begins + at]) for at in range(8, 8 * heads, 8)]
+    written.append((begins - more, words[begins] & ~np.uint64(0xFFFFFFFF) | _number(_FRAME)))
+    for at, texts in written:
+        words[at] = texts
+    return True
+
+
+def _number(text: bytes) -> np.uint64:
+    """Return the bytes as a little-endian number."""
+    return np.uint64(int.from_bytes(text, "little"))

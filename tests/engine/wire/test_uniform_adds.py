@@ -120,7 +120,7 @@ def test_any_bytes_give_the_frames_of_the_strict_parser() -> None:
 def test_without_runs_few_positions_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log of other commands one position in 64 is scanned, so that scanning costs almost nothing."""
     looks = []
-    monkeypatch.setattr("engine.wire.uniform_adds._read", lambda *where: looks.append(where))
+    monkeypatch.setattr("engine.wire.bulk._read", lambda *where: looks.append(where))
     alike = UniformAdds()
     for at in range(1000):
         assert alike.scan(b"", at) is None
