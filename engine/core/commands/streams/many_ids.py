@@ -14,8 +14,10 @@ from engine.core.protocol.replies import Reply, Steps, paged
 
 #: Number of IDs above which a command runs in steps.
 MANY_IDS = 2000
+#: Number of IDs that one step of such a command processes.
+IDS_PER_STEP = 500
 #: Number of IDs parsed per step.
-_PARSED = 5000
+PARSED_PER_STEP = 5000
 
 #: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
@@ -25,37 +27,37 @@ PartWithResults = Callable[[list[int], list[bytes]], Generator[None, None, list[
 
 def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
     entry_ids: list[int] = []
-    for at in range(0, len(words), _PARSED):
-        entry_ids += ids.parse_many(words[at : at + _PARSED])
+    for at in range(0, len(words), PARSED_PER_STEP):
+        entry_ids += ids.parse_many(words[at : at + PARSED_PER_STEP])
         yield
     return entry_ids
 
 
-def counted(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: Part) -> Reply:
-    """Return the sum of ``part``'s results for all of ``words``, processed in steps of ``step`` if there are many."""
+def counted(ctx: Context, argv: list[bytes], words: list[bytes], part: Part) -> Reply:
+    """Return the sum of ``part``'s results for all of ``words``, processed in steps if there are many."""
     if len(words) <= MANY_IDS:
         return part(ids.parse_many(words), words)
 
     def work() -> Generator[None, None, Reply]:
         entry_ids, done = (yield from _parsed(words)), 0
-        for at in range(0, len(words), step):
-            done += part(entry_ids[at : at + step], words[at : at + step])
+        for at in range(0, len(words), IDS_PER_STEP):
+            done += part(entry_ids[at : at + IDS_PER_STEP], words[at : at + IDS_PER_STEP])
             yield
         return done
 
     return ctx.in_steps(argv, work())
 
 
-def listed(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: PartWithResults, groups: int) -> Reply:
-    """Return ``part``'s results for all of ``words`` in order, processed in steps of ``step`` if there are many.
+def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithResults, groups: int) -> Reply:
+    """Return ``part``'s results for all of ``words`` in order, processed in steps if there are many.
 
     ``groups``: number of groups in which each ID is looked up.
     """
 
     def work() -> Generator[None, None, Reply]:
         entry_ids, results = (yield from _parsed(words)), list[Reply]()
-        for at in range(0, len(words), step):
-            results += yield from part(entry_ids[at : at + step], words[at : at + step])
+        for at in range(0, len(words), IDS_PER_STEP):
+            results += yield from part(entry_ids[at : at + IDS_PER_STEP], words[at : at + IDS_PER_STEP])
             yield
         return paged(results)
 

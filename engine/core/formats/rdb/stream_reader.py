@@ -309,7 +309,7 @@ def _any_fields(names: Sequence[bytes], first: tuple[int, int], words: list[int]
 
 
 def _texts(words: Sequence[int | bytes]) -> list[bytes]:
-    return [word if word.__class__ is bytes else b"%d" % word for word in words]  # type: ignore[misc]
+    return [b"%d" % word if word.__class__ is int else word for word in words]  # type: ignore[misc]
 
 
 def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes, Group]]:

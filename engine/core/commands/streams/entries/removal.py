@@ -31,7 +31,7 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         return 0
     if len(argv) > MANY_IDS:
-        return counted(ctx, argv, argv[2:], _STEP, partial(_delete, ctx, argv[1]))
+        return counted(ctx, argv, argv[2:], partial(_delete, ctx, argv[1]))
     deleted = stream.delete_many(ids.parse_many(argv[2:])) if len(argv) > 3 else stream.delete(ids.parse(argv[2]))
     if deleted:
         _note_deleted(ctx, argv[1], deleted, argv)
@@ -50,12 +50,6 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
     ctx.db.touch(key, changes=deleted)
     ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     ctx.effect(*effect)
-
-
-#: Number of IDs per step of a long XDEL.
-_STEP = 1000
-#: Number of IDs per step of a long XDELEX.
-_STEP_WITH_POLICY = 500
 
 
 def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
@@ -101,7 +95,7 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         return [-1] * len(words)
     part = partial(_delete_with_policy, ctx, key, policy)
-    return listed(ctx, argv, words, _STEP_WITH_POLICY, part, len(stream.groups) if policy else 0)
+    return listed(ctx, argv, words, part, len(stream.groups) if policy else 0)
 
 
 def _delete_with_policy(

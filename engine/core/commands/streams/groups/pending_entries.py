@@ -18,12 +18,8 @@ from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.trimming import ACKED, DELREF, Work, drop_references, unneeded
 from engine.text import messages
 
-#: Number of IDs per step of a long XACK.
-_STEP = 1000
-#: Number of IDs per step of a long XACKDEL or XNACK.
-_STEP_WITH_POLICY = 500
 #: XPENDING's list is paged if its count and the number of pending entries both exceed this number.
-_MANY = 2000
+LONG_LIST = 2000
 
 
 @stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
@@ -34,7 +30,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     group = stream.group(argv[2])
     if len(argv) > MANY_IDS:
-        return counted(ctx, argv, argv[3:], _STEP, partial(_acknowledge, ctx, argv[1], argv[2]))
+        return counted(ctx, argv, argv[3:], partial(_acknowledge, ctx, argv[1], argv[2]))
     done = group.acknowledge_many(ids.parse_many(argv[3:]))
     if done:
         ctx.changes.dirty += done
@@ -71,7 +67,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return [-1] * len(words)
     part = partial(_acknowledge_and_delete, ctx, key, argv[2], policy)
-    return listed(ctx, argv, words, _STEP_WITH_POLICY, part, len(stream.groups) if policy else 0)
+    return listed(ctx, argv, words, part, len(stream.groups) if policy else 0)
 
 
 def _acknowledge_and_delete(
@@ -141,7 +137,7 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(messages.unrecognized_nack_option(argv[args.pos]))
     part = partial(_give_back, ctx, key, group_name, mode, retry_count, force)
-    return counted(ctx, argv, words, _STEP_WITH_POLICY, part)
+    return counted(ctx, argv, words, part)
 
 
 def _give_back(
@@ -239,7 +235,7 @@ def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner:
     if not count:
         return listed
     before = ctx.now - min_idle if min_idle > 0 else None
-    if count > _MANY and len(group.pending) > _MANY:
+    if count > LONG_LIST and len(group.pending) > LONG_LIST:
         return _long_listing(ctx.now, group, low, high, count, owner, before)
     for record in group.pending.records(low, high, owner, before):
         block, index = record
