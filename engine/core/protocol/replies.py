@@ -31,6 +31,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from itertools import islice, starmap
 from typing import Any, Final, TypeVar
 
+from engine.core.protocol import pace
+
 Reply = Any
 S = TypeVar("S")
 T = TypeVar("T")
@@ -191,39 +193,29 @@ class Steps:
         return reply
 
 
-#: Number of simple elements per page.
-_WORDS = 4000
-#: Maximum number of simple elements in a reply without pages.
-_SHORT = 10_000
-#: Number of rows per page.
-_ROWS = 500
-#: Maximum number of rows in a reply without pages.
-_FEW_ROWS = 20
-
-
 def paged(items: list[Reply]) -> Reply:
     """Return a list, Map or Set of simple elements as a reply, in pages if it is long.
 
     Callers must not reuse ``items``.
     """
-    return items if len(items) <= _SHORT else Pages(type(items), len(items), _parts(items))
+    return items if len(items) <= pace.MANY_WORDS else Pages(type(items), len(items), _parts(items))
 
 
 def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
     """Yield parts of a list and free each one, because freeing the whole list at the end would block the server."""
     items.reverse()
     while items:
-        part = items[: -_WORDS - 1 : -1]
-        del items[-_WORDS:]
+        part = items[: -pace.PAGE_WORDS - 1 : -1]
+        del items[-pace.PAGE_WORDS :]
         yield part
 
 
 def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:
     """Return a list of ``row(*item)`` for the first ``size`` items, in pages if it is long."""
     rows = starmap(row, islice(items, size))
-    if size <= _FEW_ROWS:
+    if size <= pace.PAGE_ROWS:
         return list(rows)
-    return Pages(list, size, iter(lambda: list(islice(rows, _ROWS)), []))
+    return Pages(list, size, iter(lambda: list(islice(rows, pace.PAGE_ROWS)), []))
 
 
 def holding(items: list[Reply]) -> Reply:

@@ -21,6 +21,7 @@ from operator import attrgetter
 from typing import Protocol
 from weakref import ref
 
+from engine.core.protocol import pace
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams.pending import NOBODY, PendingList, Record
 
@@ -167,18 +168,14 @@ class Listing:
         While the consumers are being sorted, the batches are empty.
         """
         runs = []
-        for at in range(0, len(self._consumers), _SORTED_AT_ONCE):
-            runs.append(sorted(self._consumers[at : at + _SORTED_AT_ONCE], key=_name_of))
+        for at in range(0, len(self._consumers), pace.SORTED):
+            runs.append(sorted(self._consumers[at : at + pace.SORTED], key=_name_of))
             yield []
         ordered = merge(*runs, key=_name_of)
-        while batch := list(islice(ordered, _BATCH)):
+        while batch := list(islice(ordered, pace.PAGE_ROWS)):
             yield batch
 
 
-#: Maximum number of consumers that a ``Listing`` sorts at once.
-_SORTED_AT_ONCE = 4000
-#: Maximum number of consumers that a ``Listing`` yields at once.
-_BATCH = 500
 _name_of = attrgetter("name")
 
 

@@ -297,7 +297,7 @@ BLOCK = 1024
 #: ``remove_many`` removes fewer records of a block than this one by one, unless they are adjacent.
 _MANY = 32
 #: Maximum number of blocks that one call of ``PendingList.in_uneven_blocks`` searches.
-_MIXED_BLOCKS = 16
+MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
 #: Shallow size of an object in bytes.
@@ -451,10 +451,10 @@ class PendingList:
         """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.
 
         The search ends when at least ``most`` IDs are found, or after
-        ``_MIXED_BLOCKS`` uneven blocks. At the end of the list, the ID to continue with is None.
+        ``MIXED_BLOCKS`` uneven blocks. At the end of the list, the ID to continue with is None.
         """
         found: list[int] = []
-        left = _MIXED_BLOCKS
+        left = MIXED_BLOCKS
         for block, begin, _ in self.blocks(low, MAX_ID):
             if block.owners is None:
                 continue

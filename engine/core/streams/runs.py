@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
+from engine.core.protocol import pace
 from engine.core.protocol.replies import Frames, Pages, Several
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.segment import Body, Segment
@@ -18,18 +19,8 @@ Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: A reply is divided into pages if it has more runs than this, and more than ``_MANY_ENTRIES`` entries.
-_MANY_RUNS = 10
-#: See ``_MANY_RUNS``.
-_MANY_ENTRIES = 20_000
 #: ``equal_ranges`` looks up fewer IDs of a run than this one by one.
 _MANY_IDS = 32
-#: A page ends when it has this many bytes.
-_PAGE_BYTES = 512 * 1024
-#: A page ends when it has this many buffers.
-_PAGE_RUNS = 1000
-#: A page in reverse order ends when it has this many entries, because each entry is a slice of its own.
-_PAGE_ENTRIES = 4000
 
 
 def frames_of(runs: list[Run]) -> Frames:
@@ -43,10 +34,10 @@ def frames_of(runs: list[Run]) -> Frames:
 
 def reply_of(runs: list[Run]) -> Frames | Pages:
     """Return the reply of ``frames_of``, in pages if it is long."""
-    if len(runs) <= _MANY_RUNS:
+    if len(runs) <= pace.MANY_SEGMENTS:
         return frames_of(runs)
     count = sum(last - first for _, first, last in runs)
-    if count <= _MANY_ENTRIES:
+    if count <= pace.MANY_ENTRIES:
         return frames_of(runs)
     bodies: list[BodyRun] = [(segment.body, first, last) for segment, first, last in runs]
     return Pages(list, count, _pages(bodies, count), size_in_memory(body for body, _, _ in bodies))
@@ -91,7 +82,7 @@ def _pages(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several]]:
         size += sum(map(len, more))
         count += last - first
         left -= last - first
-        if size >= _PAGE_BYTES or len(views) >= _PAGE_RUNS or not left:
+        if size >= pace.PAGE_BYTES or len(views) >= pace.PAGE_BUFFERS or not left:
             yield [Several(count, views)]
             if not left:
                 return
@@ -102,11 +93,11 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
     page: list[bytes] = []
     for body, first, last in runs:
         while last > first:
-            begin = max(first, last - min(left, _PAGE_ENTRIES - len(page)))
+            begin = max(first, last - min(left, pace.PAGE_ENTRIES - len(page)))
             page += reversed(body.frames(begin, last))
             left -= last - begin
             last = begin
-            if len(page) == _PAGE_ENTRIES or not left:
+            if len(page) == pace.PAGE_ENTRIES or not left:
                 yield [Several(len(page), page)]
                 if not left:
                     return

@@ -17,7 +17,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd import POLICIES, Given
@@ -27,12 +27,6 @@ from engine.text import messages
 
 KEEPREF, DELREF, ACKED = POLICIES
 
-#: Number of entries whose references are handled together.
-_AT_ONCE = 1000
-#: Number of groups whose references are handled in one step.
-_GROUPS_AT_ONCE = 100
-#: Work above which a command runs in steps: references that are looked up, plus groups.
-_MUCH = 5000
 
 T = TypeVar("T")
 #: Work in steps. Entries whose references are looked up must not change between the steps.
@@ -97,7 +91,7 @@ class Trim:
         if self.policy == ACKED:
             after, upto = self._unknown(stream)
             count = stream.count(after + 1, upto)
-        return count + len(stream.groups) > _MUCH
+        return count + len(stream.groups) > pace.MANY_PENDING
 
     def in_steps(self, stream: Stream) -> Work[tuple[int, UnreadableError | None]]:
         """Trim the stream as `apply` does, in steps."""
@@ -135,7 +129,7 @@ class Trim:
             if group.pending.first_removed != ids.MAX_ID:
                 stream.group(name).pending.first_removed = ids.MAX_ID
         while most and after < upto:
-            entry_ids = stream.first_ids(_AT_ONCE, after)
+            entry_ids = stream.first_ids(pace.IDS, after)
             entry_ids = entry_ids[: bisect_right(entry_ids, upto)]
             if not entry_ids:
                 break
@@ -174,7 +168,7 @@ def at_once(work: Work[T]) -> T:
 def _trim_with_references(stream: Stream, count: int) -> Work[None]:
     """Trim the first ``count`` entries and remove the groups' references to them."""
     while count and stream.length:
-        entry_ids = stream.first_ids(min(count, _AT_ONCE))
+        entry_ids = stream.first_ids(min(count, pace.IDS))
         yield from drop_references(stream, entry_ids)
         count -= stream.trim_head(len(entry_ids))
         yield
@@ -186,7 +180,7 @@ def unneeded(stream: Stream, entry_ids: list[int]) -> Work[list[int]]:
         if not entry_ids:
             break
         entry_ids = group.unneeded(entry_ids)
-        if not number % _GROUPS_AT_ONCE:
+        if not number % pace.GROUPS:
             yield
     return entry_ids
 
@@ -202,7 +196,7 @@ def drop_references(stream: Stream, entry_ids: list[int]) -> Work[set[int]]:
         if len(left) < len(entry_ids):
             dropped |= set(entry_ids).difference(left)
             stream.group(name).acknowledge_many(entry_ids)
-        if not number % _GROUPS_AT_ONCE:
+        if not number % pace.GROUPS:
             yield
     return dropped
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import transaction_command
+from engine.core.protocol import pace
 from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several, held_by
 from engine.core.table.registry import ALL_KEYS
 from engine.text import messages
@@ -17,12 +18,6 @@ from engine.text import messages
 if TYPE_CHECKING:
     from engine.core.clients.session import Queued, Session
     from engine.core.environment.context import Context
-
-
-#: Number of replies above which a transaction's reply is paged.
-_MANY = 5000
-#: Number of replies per page.
-_PAGE = 1000
 
 
 def discard_transaction(ctx: Context, session: Session) -> None:
@@ -78,7 +73,7 @@ def _execute(ctx: Context, *, stops: bool) -> Reply:
             replies += ctx.run_queued(session, call)
             if stops and isinstance(replies[-1], CommandError):
                 break
-        return _in_pages(replies) if len(replies) > _MANY or Pages in map(type, replies) else replies
+        return _in_pages(replies) if len(replies) > pace.MANY_WORDS or Pages in map(type, replies) else replies
     finally:
         session.in_exec = False
 
@@ -94,7 +89,12 @@ def _each(queued: list[Queued]) -> Iterator[Queued]:
 
 def _in_pages(replies: Array) -> Pages:
     size = sum(reply.count if type(reply) is Several else 1 for reply in replies)
-    return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)), held_by(replies))
+    return Pages(
+        list,
+        size,
+        (replies[at : at + pace.PAGE_ROWS] for at in range(0, len(replies), pace.PAGE_ROWS)),
+        held_by(replies),
+    )
 
 
 @transaction_command("discard", since="2.0.0", complexity="O(N) with N commands queued and keys watched.")

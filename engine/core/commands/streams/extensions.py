@@ -22,7 +22,7 @@ from engine.core.commands.streams.lookups import group_if_there, need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
 from engine.core.keyspace.hash import Hash
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.protocol.xadd import XaddRun
@@ -117,14 +117,6 @@ def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
     return int(digits)
 
 
-#: Number of parts above which PS.SPLIT's reply is paged.
-_MANY_PARTS = 1000
-#: Maximum number of entries delivered per step if the server has no replicas.
-_STEP = 50_000
-#: Maximum number of entries delivered per step with replicas, which receive commands that name each ID.
-_NAMED_STEP = 5000
-
-
 def _parse_range(args: Args) -> tuple[int, int]:
     """Parse ``after upto``: return the first and the last ID of the range."""
     after, upto = ids.parse_bound(args.take()), ids.parse_bound(args.take(), ids.U64_MAX)
@@ -200,7 +192,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     parts = min(parts, total)
     ends = equal_ranges(stream.snapshots(low, high), total, parts)
     every = chain(ends, [(high, total - total * (parts - 1) // parts)])
-    return rows_in_pages(parts, every, _part) if parts > _MANY_PARTS else [_part(*end) for end in every]
+    return rows_in_pages(parts, every, _part)
 
 
 def _part(end: int, size: int) -> Reply:
@@ -228,7 +220,8 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(messages.SYNTAX)
         given = args.take_int()
         time = given if 0 <= given <= ctx.now else ctx.now
-    most = _NAMED_STEP if ctx.replication.feeds else _STEP
+    # Replicas receive commands that name each ID.
+    most = pace.DELIVERED if ctx.replication.feeds else 10 * pace.DELIVERED
     count = _deliver(ctx, argv, low, high, time, most)
     if count < most:
         return count

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.replies import Reply, Steps, paged
-
-#: Number of IDs above which a command runs in steps.
-MANY_IDS = 2000
-#: Number of IDs that one step of such a command processes.
-IDS_PER_STEP = 500
-#: Number of IDs parsed per step.
-PARSED_PER_STEP = 5000
 
 #: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
@@ -27,21 +20,21 @@ PartWithResults = Callable[[list[int], list[bytes]], Generator[None, None, list[
 
 def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
     entry_ids: list[int] = []
-    for at in range(0, len(words), PARSED_PER_STEP):
-        entry_ids += ids.parse_many(words[at : at + PARSED_PER_STEP])
+    for at in range(0, len(words), pace.PARSED):
+        entry_ids += ids.parse_many(words[at : at + pace.PARSED])
         yield
     return entry_ids
 
 
 def counted(ctx: Context, argv: list[bytes], words: list[bytes], part: Part) -> Reply:
     """Return the sum of ``part``'s results for all of ``words``, processed in steps if there are many."""
-    if len(words) <= MANY_IDS:
+    if len(words) <= pace.MANY_IDS:
         return part(ids.parse_many(words), words)
 
     def work() -> Generator[None, None, Reply]:
         entry_ids, done = (yield from _parsed(words)), 0
-        for at in range(0, len(words), IDS_PER_STEP):
-            done += part(entry_ids[at : at + IDS_PER_STEP], words[at : at + IDS_PER_STEP])
+        for at in range(0, len(words), pace.IDS):
+            done += part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
             yield
         return done
 
@@ -56,10 +49,10 @@ def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithRe
 
     def work() -> Generator[None, None, Reply]:
         entry_ids, results = (yield from _parsed(words)), list[Reply]()
-        for at in range(0, len(words), IDS_PER_STEP):
-            results += yield from part(entry_ids[at : at + IDS_PER_STEP], words[at : at + IDS_PER_STEP])
+        for at in range(0, len(words), pace.IDS):
+            results += yield from part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
             yield
         return paged(results)
 
-    is_long = len(words) + groups > MANY_IDS
+    is_long = len(words) + groups > pace.MANY_IDS
     return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()

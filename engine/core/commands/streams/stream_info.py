@@ -9,7 +9,7 @@ from typing import TypeVar
 from engine.core.commands.streams.entries.ranges import entries_between
 from engine.core.commands.streams.lookups import need_stream
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
 from engine.core.streams.group import UNKNOWN, Consumer, Counted, Group, Listing, lag, shown
@@ -19,8 +19,6 @@ from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
 from engine.text import messages
 
-#: Maximum number of rows that are built together. More rows are built in pages, from copied blocks.
-_MANY = 1000
 #: Number of blocks searched at a time for consumers' records.
 _BLOCKS_PER_STEP = 20
 
@@ -37,7 +35,7 @@ class PendingRecords:
         pending = group.pending
         self._most = most = count or len(pending)
         #: Whether the rows are built in pages.
-        self.is_long = min(most, len(pending)) > _MANY
+        self.is_long = min(most, len(pending)) > pace.MANY_ROWS
         self._names = {number: group.by_number[number].name for number in pending.per_owner if number != NOBODY}
         self._names[NOBODY] = b""
         if self.is_long:
@@ -129,11 +127,6 @@ xinfo_subcommand = container(
 
 #: COUNT of XINFO STREAM FULL if it is missing or negative.
 _FULL_COUNT = 10
-#: Number of consumers above which the list is paged.
-_MANY_CONSUMERS = 500
-#: Number of groups per page of a reply. XINFO STREAM FULL also handles this number of groups per step, because it
-#: copies more of each group.
-_GROUPS_AT_ONCE = 200
 
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
@@ -200,16 +193,16 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
         for names in _parts_of(sorted(stream.groups)):
             groups += [_full_group(stream, name, count) for name in names if name in stream.groups]
             yield
-        shown = holding(groups) if len(groups) <= _GROUPS_AT_ONCE else Pages(list, len(groups), _parts_of(groups))
+        shown = holding(groups) if len(groups) <= pace.GROUPS else Pages(list, len(groups), _parts_of(groups))
         return holding(Map.of({**head, b"groups": shown}))
 
-    if len(stream.groups) <= _GROUPS_AT_ONCE:
+    if len(stream.groups) <= pace.GROUPS:
         return Steps(argv, work()).all()
     return ctx.in_steps(argv, work())
 
 
 def _parts_of(items: list[T]) -> Iterator[list[T]]:
-    return (items[at : at + _GROUPS_AT_ONCE] for at in range(0, len(items), _GROUPS_AT_ONCE))
+    return (items[at : at + pace.GROUPS] for at in range(0, len(items), pace.GROUPS))
 
 
 def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
@@ -257,7 +250,7 @@ def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records:
         for batch in listing.batches():
             yield [row(listing, consumer) for consumer in batch]
 
-    if len(listing) <= _MANY_CONSUMERS and (records is None or not records.is_long):
+    if len(listing) <= pace.MANY_ROWS and (records is None or not records.is_long):
         return holding([reply for page in pages() for reply in page])
     return Pages(list, len(listing), pages())
 
@@ -271,7 +264,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
         (name, len(group.consumers), len(group.pending), group.last_id, group.entries_read)
         for name, group in sorted(stream.groups.items())
     ]
-    if len(rows) <= _GROUPS_AT_ONCE:
+    if len(rows) <= pace.GROUPS:
         return [_group(counted, *row) for row in rows]
     pages = ([_group(counted, *row) for row in some] for some in _parts_of(rows))
     return Pages(list, len(rows), pages)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import columns, ranges
+from engine.core.commands.streams.entries import columns
+from engine.core.protocol import pace
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
 from engine.core.streams import segment
 from engine.core.streams.compressed import packer
@@ -62,10 +63,10 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(packer, "_MOST_VALUES", 1)
         patch.setattr(columns, "_FEW_ENTRIES", few)
-        patch.setattr(columns, "_PAGE_BYTES", 300)
+        patch.setattr(pace, "PAGE_BYTES", 300)
         if are_pages:
-            patch.setattr(ranges, "MANY", 5)
-            patch.setattr(ranges, "_MANY_SEGMENTS", 1)
+            patch.setattr(pace, "MANY_ENTRIES", 5)
+            patch.setattr(pace, "MANY_SEGMENTS", 1)
         yield
 
 

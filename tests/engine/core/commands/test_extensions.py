@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.admission import Refusal
-from engine.core.commands.streams import extensions
 from engine.core.dispatch import Core
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Steps
 from engine.core.protocol.xadd import XaddRun
 from engine.settings.config import Config
@@ -202,7 +201,7 @@ def test_a_long_range_is_delivered_in_steps(monkeypatch):
 
     All steps together count as one lookup of the stream.
     """
-    monkeypatch.setattr(extensions, "_STEP", 1000)
+    monkeypatch.setattr(pace, "DELIVERED", 100)
     run = Client()
     run.core.changes.recording = True
     run.core.allow_steps()

@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 
 from engine.core.commands.data import hashes
-from engine.core.commands.server import transactions
-from engine.core.commands.streams import extensions, stream_info
-from engine.core.commands.streams.entries import ranges
-from engine.core.commands.streams.groups import history, pending_entries
 from engine.core.dispatch import Core
-from engine.core.protocol import replies
+from engine.core.protocol import pace
 from engine.core.protocol.replies import Pages
-from engine.core.streams import group, pending, runs, segment
+from engine.core.streams import pending, segment
 from engine.wire.encode import encoded, pages_of
 from tests.engine.core.streams.test_storage import pack_cold
-from tests.harness.limits import Limits, lower
+from tests.harness.limits import lower
 from tests.harness.replay import NOW_US, new_core
 
 ENTRIES = 300
@@ -38,20 +34,11 @@ def small_segments() -> Iterator[None]:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat replies of a few elements as long, and make their pages short."""
-    limits: Limits = [
-        (replies, {"_WORDS": 10, "_SHORT": 20, "_ROWS": 7, "_FEW_ROWS": 2}),
-        (ranges, {"MANY": 20, "_MANY_SEGMENTS": 2}),
-        (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
-        (pending_entries, {"_MANY": 20}),
-        (stream_info, {"_MANY": 20}),
-        (stream_info, {"_MANY_CONSUMERS": 5, "_GROUPS_AT_ONCE": 5}),
-        (extensions, {"_MANY_PARTS": 20}),
-        (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
-        (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
-        (hashes, {"_PAGE": 10}),
-        (transactions, {"_MANY": 20, "_PAGE": 10}),
-    ]
-    lower(monkeypatch, limits)
+    sizes = {
+        "MANY_WORDS": 20, "PAGE_WORDS": 10, "MANY_ROWS": 5, "PAGE_ROWS": 5, "MANY_ENTRIES": 20, "MANY_SEGMENTS": 2,
+        "PAGE_BYTES": 300, "PAGE_BUFFERS": 10, "PAGE_ENTRIES": 10, "PAGE_STRETCHES": 2, "GROUPS": 5, "SORTED": 5,
+    }  # fmt: skip
+    lower(monkeypatch, [(pace, sizes), (hashes, {"_PAGE": 10})])
 
 
 class Side:
@@ -135,7 +122,7 @@ def whole() -> dict[tuple[str, int], bytes]:
     """Return each command's reply on a core that makes no pages."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges, "_MANY_SEGMENTS", 1000)
+        patch.setattr(pace, "MANY_SEGMENTS", 1000)
         for command in COMMANDS:
             reply = Side().run(command, after_ms=5)
             assert type(reply) is not Pages

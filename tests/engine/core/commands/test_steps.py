@@ -8,15 +8,14 @@ from random import Random
 import pytest
 
 from engine.core.admission import Refusal
-from engine.core.commands.streams import many_ids
-from engine.core.commands.streams.entries import removal
-from engine.core.commands.streams.groups import claims, history, pending_entries, reads, xgroup
+from engine.core.protocol import pace
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import CommandError, Steps
-from engine.core.streams import pending, runs, trimming
+from engine.core.streams import pending
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
+from tests.harness.limits import lower
 from tests.harness.replay import NOW_US, check_replay, state
 
 #: Number of IDs in a command, and maximum number of IDs in a step.
@@ -45,24 +44,11 @@ COMMANDS = [
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that commands with a few IDs run in steps."""
-    for module in (many_ids, removal, pending_entries, claims):
-        monkeypatch.setattr(module, "MANY_IDS", 40)
-        if module is not many_ids:
-            monkeypatch.setattr(module, "_STEP", STEP)
-    for module in (removal, pending_entries):
-        monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
-    monkeypatch.setattr(many_ids, "_PARSED", 50)
-    for name, value in {"_AT_ONCE": STEP, "_GROUPS_AT_ONCE": 3, "_MUCH": 40}.items():
-        monkeypatch.setattr(trimming, name, value)
-    monkeypatch.setattr(xgroup, "_MANY_PENDING", 40)
-    monkeypatch.setattr(xgroup, "_AT_ONCE", 2)
-    monkeypatch.setattr(pending, "_MIXED_BLOCKS", 3)
-    monkeypatch.setattr(pending, "BLOCK", 8)
-    for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_RECENT_ONES": 1.0}.items():
-        monkeypatch.setattr(claims, name, value)
-    monkeypatch.setattr(reads, "_MANY_PENDING", 20)
-    for name, value in {"_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_A_BLOCK": 0.0}.items():
-        monkeypatch.setattr(history, name, value)
+    sizes = {
+        "MANY_IDS": 40, "PARSED": 50, "IDS": STEP, "GROUPS": 3, "MANY_PENDING": 20, "MANY_CLAIMS": 20, "WORK": 1,
+        "DELIVERED": STEP,
+    }  # fmt: skip
+    lower(monkeypatch, [(pace, sizes), (pending, {"MIXED_BLOCKS": 3, "BLOCK": 8})])
 
 
 def begun(command: str) -> tuple[Side, Steps]:
@@ -138,9 +124,7 @@ def test_references_of_many_groups_are_looked_up_in_steps(command):
 @pytest.mark.parametrize("read", ["STREAMS s >", "NOACK STREAMS s >", "COUNT 150 STREAMS t s > >"])
 def test_many_new_entries_are_delivered_in_steps(monkeypatch, read):
     """XREADGROUP delivers very many new entries in steps, with the same result, also after a replay of the log."""
-    monkeypatch.setattr(reads, "_DELIVERED_AT_ONCE", STEP)
-    monkeypatch.setattr(runs, "_MANY_RUNS", 0)
-    monkeypatch.setattr(runs, "_MANY_ENTRIES", 50)
+    lower(monkeypatch, [(pace, {"MANY_SEGMENTS": 0, "MANY_ENTRIES": 50})])
     command, sides = f"XREADGROUP GROUP new c {read}", (Side(), Side())
     for side in sides:
         side.run("XGROUP CREATE s new 0; XGROUP CREATE t new 0")

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from engine.core.commands.streams.entries import ranges
 from engine.core.dispatch import Core
 from engine.core.keyspace import footprint
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.streams.compressed.disk_entries import payload
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
@@ -119,7 +118,7 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options)
     for _ in range(10):
         packer.search()
     assert [type(segment.body) for segment in stream.segments()][:-1] == [Packed] * (len(stream.segments()) - 1)
-    monkeypatch.setattr(ranges, "MANY", 2 * ENTRIES)
+    monkeypatch.setattr(pace, "MANY_ENTRIES", 2 * ENTRIES)
     encoded(core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+", *options], NOW))
     for _ in range(10):
         packer.search()

@@ -11,12 +11,10 @@ import hiredis
 import pytest
 
 from engine.core.commands.data import hashes, keys
-from engine.core.commands.streams import many_ids
-from engine.core.commands.streams.entries import removal
-from engine.core.commands.streams.groups import pending_entries
 from engine.core.dispatch import Core
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.keyspace.changes import Effects
+from engine.core.protocol import pace
 from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.recovery import Commands
@@ -39,9 +37,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (hashes, {"MANY": 20, "_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
         (keys, {"_NAMES_PER_STEP": 6}),
-        (many_ids, {"MANY_IDS": 20, "_PARSED": 10}),
-        (removal, {"MANY_IDS": 20, "_STEP": 5}),
-        (pending_entries, {"MANY_IDS": 20, "_STEP": 5}),
+        (pace, {"MANY_IDS": 20, "PARSED": 10, "IDS": 5}),
     ]
     lower(monkeypatch, limits)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.protocol import replies
+from engine.core.protocol import pace, replies
 from tests.engine.shell.network.without_sockets import Shell
 
 
@@ -191,9 +191,8 @@ def test_commands_behind_a_login_run(shell):
 @pytest.fixture
 def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Return a shell with a stream of 50 entries, where XDEL of more than ten entries runs in steps of five."""
-    monkeypatch.setattr("engine.core.commands.streams.entries.removal.MANY_IDS", 10)
-    monkeypatch.setattr("engine.core.commands.streams.many_ids.MANY_IDS", 10)
-    monkeypatch.setattr("engine.core.commands.streams.entries.removal._STEP", 5)
+    monkeypatch.setattr(pace, "MANY_IDS", 10)
+    monkeypatch.setattr(pace, "IDS", 5)
     connection, transport = shell.client()
     connection.data_received(b"".join(b"XADD s %d-1 field value\r\n" % number for number in range(1, 51)))
     transport.taken()

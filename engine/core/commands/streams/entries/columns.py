@@ -33,7 +33,7 @@ import numpy.typing as npt
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries import ranges
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
 from engine.core.streams.runs import Run, size_in_memory
@@ -48,8 +48,6 @@ Buffer = bytes | memoryview
 #: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
 #: the reader more.
 _FEW_ENTRIES = 32
-#: A page of a long reply ends when it has this many bytes.
-_PAGE_BYTES = 512 * 1024
 
 
 @stream_command(
@@ -101,7 +99,7 @@ def _blocks(
     """Return the blocks of the first ``count`` entries of [low, high], in pages if there are many.
 
     A ``count`` of 0 requests all entries. With ``most_bytes``, stop when the blocks have that many bytes, and after
-    ``ranges.MANY`` entries at the latest.
+    ``pace.MANY_ENTRIES`` entries at the latest.
     """
     if most_bytes is None:
         parts = ranges.many_parts(stream, low, high, count)
@@ -111,7 +109,7 @@ def _blocks(
             held = size_in_memory(segment.body for segment, _, _ in parts[0])
             return Pages(list, size, _pages(_by_part(*parts), names), held)
     else:
-        count = min(count or ranges.MANY, ranges.MANY)
+        count = min(count or pace.MANY_ENTRIES, pace.MANY_ENTRIES)
     return _at_once(stream.runs(low, high), count, most_bytes, names)
 
 
@@ -171,7 +169,7 @@ def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
 def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[list[Array]]:
     """Yield pages of about half a megabyte, with one block per part."""
     page: list[Array] = []
-    room = _PAGE_BYTES
+    room = pace.PAGE_BYTES
     for body, runs in parts:
         columns = _columns(body, *runs[0], names) if len(runs) == 1 else None
         if columns is None:
@@ -182,7 +180,7 @@ def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[l
         room -= size
         if room <= 0:
             yield page
-            page, room = [], _PAGE_BYTES
+            page, room = [], pace.PAGE_BYTES
     if page:
         yield page
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.core.commands.families import stream_command
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
 from engine.core.streams.runs import Run, reply_of_snapshots
@@ -19,22 +19,16 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-#: COUNT above which a reply may be paged. Without COUNT, any reply may be paged.
-MANY = 20_000
-#: Number of segments of the range above which such a reply is paged.
-_MANY_SEGMENTS = 8
-
-
 def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
     """Return the segments of [low, high] and the number of entries to return; None if the reply needs no pages.
 
     A ``count`` of 0 requests all entries.
     """
-    if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
+    if (not count or count > pace.MANY_ENTRIES) and len(stream.pieces()) > pace.MANY_SEGMENTS:
         parts = stream.snapshots(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found
-        if found and len(parts) > _MANY_SEGMENTS:
+        if found and len(parts) > pace.MANY_SEGMENTS:
             return parts, found
     return None
 

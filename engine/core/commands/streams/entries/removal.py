@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
+from engine.core.commands.streams.many_ids import counted, listed
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, Steps
 from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
@@ -30,7 +30,7 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(argv[1])
     if stream is None:
         return 0
-    if len(argv) > MANY_IDS:
+    if len(argv) > pace.MANY_IDS:
         return counted(ctx, argv, argv[2:], partial(_delete, ctx, argv[1]))
     deleted = stream.delete_many(ids.parse_many(argv[2:])) if len(argv) > 3 else stream.delete(ids.parse(argv[2]))
     if deleted:

@@ -11,9 +11,8 @@ from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups.effects import ClaimEffects, record_position, see_consumer
 from engine.core.commands.streams.groups.history import delivered_again, runs_of
 from engine.core.commands.streams.lookups import GroupRef, need_group
-from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Frames, Reply, holding, paged
 from engine.core.streams.compressed.disk_entries import UnreadableError
@@ -26,12 +25,6 @@ from engine.text import messages
 _SCANNED_PER_COUNT = 10
 #: Fewer adjacent records than this number are claimed one by one.
 _STRETCH = 8
-#: Entries claimed in one step of a long command.
-_STEP = 200
-#: COUNT above which XAUTOCLAIM runs in steps.
-_FEW = 200
-#: Units of work per step. Claiming one entry by itself is one unit.
-_WORK = 1000
 #: Units of work per entry if entries are claimed together.
 _OF_A_RANGE = 0.5
 #: Units of work per entry if entries are skipped together because none has been idle for long enough.
@@ -192,7 +185,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
     ref = need_group(ctx, argv[1], argv[2])
     min_idle = max(parse_int(argv[4], messages.CLAIM_MIN_IDLE), 0)
-    if len(argv) > MANY_IDS:
+    if len(argv) > pace.MANY_IDS:
         return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
     entry_ids = _parse_ids(argv, 5)
     options = _parse_options(ctx, argv, 5 + len(entry_ids))
@@ -207,17 +200,17 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
     """Claim many IDs in steps. Each step applies LASTID to the group, and the other options to the step's IDs."""
     key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
-    while found := _parse_ids(argv, at, MANY_IDS):
+    while found := _parse_ids(argv, at, pace.MANY_IDS):
         entry_ids += found
         at += len(found)
         yield
     options = _parse_options(ctx, argv, at)
     parts: list[bytes | memoryview] = []
     taken = 0
-    for begin in range(0, max(len(entry_ids), 1), _STEP):
+    for begin in range(0, max(len(entry_ids), 1), pace.IDS):
         ref = need_group(ctx, key, name, again=True)
         claim = _new_claim(ctx, ref, argv[3], min_idle, options)
-        claim.claim_all(entry_ids[begin : begin + _STEP], options.force)
+        claim.claim_all(entry_ids[begin : begin + pace.IDS], options.force)
         if options.moved and not claim.parts:
             ctx.changes.dirty += 1
             record_position(ctx, ref)
@@ -318,7 +311,7 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
         ref = need_group(ctx, key, group_name, again=True)
         return Claim(ctx, ref, see_consumer(ctx, ref, argv[3]), min_idle, ctx.now, None, justid)
 
-    if count <= _FEW:
+    if count <= pace.MANY_CLAIMS:
         claim = begun()
         search.go_on(claim, search.attempts)
         return [ids.text(search.cursor), claim.reply(), search.deleted]
@@ -328,7 +321,7 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
         taken = 0
         while not search.is_over:
             claim = begun()
-            search.go_on(claim, _WORK)
+            search.go_on(claim, pace.WORK)
             claim.effects.flush()
             parts += claim.parts
             taken += claim.taken

@@ -13,7 +13,7 @@ from engine.core.commands.streams.groups.effects import ClaimEffects, see_consum
 from engine.core.commands.streams.groups.read_arguments import Budget
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several, held_by
 from engine.core.streams.group import Consumer
@@ -23,18 +23,10 @@ from engine.core.streams.stream import Stream
 
 #: Fewer adjacent records than this number are processed one by one.
 _STRETCH = 8
-#: Units of work per step. Delivering one entry by itself is one unit.
-_WORK = 1000.0
 #: Units of work per entry if entries are delivered together.
 _OF_A_RANGE = 0.1
 #: Units of work per block of the pending entries list.
 _OF_A_BLOCK = 2.0
-#: Number of entries above which the reply is paged.
-_MANY = 20_000
-#: Maximum number of stretches of a page.
-_PAGE_STRETCHES = 4
-#: Maximum number of stretches, single entries and IDs of deleted entries of a page, in total.
-_PAGE = 500
 
 
 def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
@@ -93,7 +85,7 @@ class History:
         """
         ref = self._find()
         consumer = see_consumer(self._ctx, ref, self._consumer)
-        effects, left, work = ClaimEffects(self._ctx, ref, consumer.name), ref.group.pending_of(consumer), _WORK
+        effects, left, work = ClaimEffects(self._ctx, ref, consumer.name), ref.group.pending_of(consumer), pace.WORK
         try:
             # Counting a delivery changes only the record's values, not the list being iterated.
             for block, begin, end in ref.group.pending.blocks(cursor, last):
@@ -159,7 +151,7 @@ class History:
         return len(entry)
 
     def _reply(self) -> Reply:
-        if self._count > _MANY:
+        if self._count > pace.MANY_ENTRIES:
             bodies = (run[0] for part in self._given if type(part) is tuple for run in part[1])
             return Pages(list, self._count, self._pages(), size_in_memory(bodies) + held_by(self._given))
         parts = list(map(_shown, self._given))
@@ -174,7 +166,7 @@ class History:
         for part in self._given:
             page.append(_shown(part))
             stretches += type(part) is tuple
-            if stretches == _PAGE_STRETCHES or len(page) == _PAGE:
+            if stretches == pace.PAGE_STRETCHES or len(page) == pace.PAGE_ROWS:
                 yield page
                 page, stretches = [], 0
         yield page

@@ -8,18 +8,15 @@ from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries.removal import parse_policy_and_ids
 from engine.core.commands.streams.groups.effects import IDS_AT_ONCE
 from engine.core.commands.streams.lookups import group_if_there, need_group
-from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
+from engine.core.commands.streams.many_ids import counted, listed
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, rows_in_pages
 from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.trimming import ACKED, DELREF, Work, drop_references, unneeded
 from engine.text import messages
-
-#: XPENDING's list is paged if its count and the number of pending entries both exceed this number.
-LONG_LIST = 2000
 
 
 @stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
@@ -29,7 +26,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or argv[2] not in stream.groups:
         return 0
     group = stream.group(argv[2])
-    if len(argv) > MANY_IDS:
+    if len(argv) > pace.MANY_IDS:
         return counted(ctx, argv, argv[3:], partial(_acknowledge, ctx, argv[1], argv[2]))
     done = group.acknowledge_many(ids.parse_many(argv[3:]))
     if done:
@@ -235,7 +232,7 @@ def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner:
     if not count:
         return listed
     before = ctx.now - min_idle if min_idle > 0 else None
-    if count > LONG_LIST and len(group.pending) > LONG_LIST:
+    if count > pace.MANY_ROWS and len(group.pending) > pace.MANY_ROWS:
         return _long_listing(ctx.now, group, low, high, count, owner, before)
     for record in group.pending.records(low, high, owner, before):
         block, index = record

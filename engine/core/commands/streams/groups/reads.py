@@ -12,7 +12,7 @@ from engine.core.commands.streams.groups.history import History
 from engine.core.commands.streams.groups.read_arguments import Budget, Read, find_keys, parse_read
 from engine.core.commands.streams.lookups import GroupRef, need_group
 from engine.core.environment.context import Context
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply, Steps, held_by
 from engine.core.streams.compressed.disk_entries import UnreadableError
@@ -25,10 +25,6 @@ from engine.text import messages
 #: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to other
 #: consumers.
 _RECHECK_MS = 100
-#: Number of pending entries above which XREADGROUP reads them in steps.
-_MANY_PENDING = 5000
-#: Number of new entries that one step of XREADGROUP delivers.
-_DELIVERED_AT_ONCE = 5000
 #: Start of a read with ``>``, which returns entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
@@ -132,7 +128,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         reads.append((key, start, history))
     work = _read_group(ctx, argv, read, reads, budget)
     size = sum(_size(ctx, read, key, history) for key, _, history in reads)
-    return ctx.in_steps(argv, work) if size > _MANY_PENDING else Steps(argv, work).all()
+    return ctx.in_steps(argv, work) if size > pace.MANY_PENDING else Steps(argv, work).all()
 
 
 def _size(ctx: Context, read: Read, key: bytes, history: History | None) -> int:
@@ -197,10 +193,10 @@ def _deliver_many(
 ) -> Generator[None, None, Reply]:
     """Deliver new entries in steps; return ``reply``."""
     ms, seq = id_columns(runs)
-    for at in range(0, len(ms), _DELIVERED_AT_ONCE):
+    for at in range(0, len(ms), pace.DELIVERED):
         if at:
             yield
-        deliver(ctx, ref, consumer, (ms[at : at + _DELIVERED_AT_ONCE], seq[at : at + _DELIVERED_AT_ONCE]), noack)
+        deliver(ctx, ref, consumer, (ms[at : at + pace.DELIVERED], seq[at : at + pace.DELIVERED]), noack)
     return reply
 
 

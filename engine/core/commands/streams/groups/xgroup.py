@@ -8,7 +8,7 @@ from engine.core.commands.streams.groups.effects import record_position, see_con
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.formats.rdb import group_fields
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.group import UNKNOWN, Consumer, Group
@@ -20,11 +20,6 @@ from engine.text import messages
 xgroup_subcommand = container(
     "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
 )
-
-#: Number of a group's pending entries above which a consumer is deleted in steps.
-_MANY_PENDING = 30_000
-#: Number of acknowledged entries after which a step ends.
-_AT_ONCE = 500
 
 
 def _need_key(ctx: Context, key: bytes) -> Stream:
@@ -141,7 +136,7 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     consumer = group.consumers.get(argv[4])
     if consumer is None:
         return 0
-    if len(group.pending) <= _MANY_PENDING or not group.pending_of(consumer):
+    if len(group.pending) <= pace.MANY_PENDING or not group.pending_of(consumer):
         return _delete_consumer(ctx, argv, group, consumer)
 
     def work() -> Generator[None, None, Reply]:
@@ -152,7 +147,7 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         """
         done, low = 0, 0
         while True:
-            found, after = group.pending.in_uneven_blocks(consumer.number, low, _AT_ONCE)
+            found, after = group.pending.in_uneven_blocks(consumer.number, low, pace.IDS)
             if found:
                 done += group.acknowledge_many(found)
                 ctx.changes.dirty += 1

@@ -1,0 +1,52 @@
+"""Sizes of steps and pages, so that no command and no reply delays other clients for long.
+
+A command with more work than a size here runs in steps (`engine.core.environment.context.Context.in_steps`). A longer
+reply is made and sent in pages (`engine.core.protocol.replies.Pages`). The functions read the sizes when they run, so
+tests lower them.
+"""
+
+from __future__ import annotations
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+#: Number of IDs of a command above which it runs in steps.
+MANY_IDS = 2000
+#: Number of IDs parsed per step.
+PARSED = 5000
+#: Number of IDs, or of trimmed entries whose references are looked up, per step.
+IDS = 500
+#: Number of groups per step or page.
+GROUPS = 100
+#: Number of pending entries above which a command that processes them runs in steps.
+MANY_PENDING = 5000
+#: Number of new entries delivered per step.
+DELIVERED = 5000
+#: COUNT above which XAUTOCLAIM runs in steps.
+MANY_CLAIMS = 200
+#: Units of work per step of a claim or of a read of pending entries. One entry by itself is one unit.
+WORK = 1000.0
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+#: Number of entries above which a reply with entries is paged.
+MANY_ENTRIES = 20_000
+#: Number of segments, or of runs of entries, above which such a reply is paged.
+MANY_SEGMENTS = 8
+#: Size of a page of entries in bytes.
+PAGE_BYTES = 512 * 1024
+#: Number of buffers per page of entries.
+PAGE_BUFFERS = 1000
+#: Number of entries per page if each entry is a buffer of its own.
+PAGE_ENTRIES = 4000
+#: Number of stretches of pending entries per page.
+PAGE_STRETCHES = 4
+#: Number of rows, such as consumers or pending entries, above which they are listed in pages.
+MANY_ROWS = 500
+#: Number of rows per page.
+PAGE_ROWS = 500
+#: Number of simple elements, such as IDs, above which a reply is paged.
+MANY_WORDS = 10_000
+#: Number of simple elements per page.
+PAGE_WORDS = 4000
+#: Number of consumers sorted at once.
+SORTED = 4000
