@@ -46,6 +46,7 @@ from engine.core.clients.pubsub import PubSub
 from engine.core.clients.session import Outbox, Queued, Session, Waiter
 from engine.core.clients.sessions import Monitors, Pause, Sessions
 from engine.core.clients.telemetry import Telemetry
+from engine.core.commands.streams.xadd import add_framed, add_run
 from engine.core.environment.context import Context
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability

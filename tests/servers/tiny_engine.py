@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from engine.__main__ import main
-from engine.core.commands.streams.entries import columns
+from engine.core.commands.streams import columns
 from engine.core.streams import segment
 from engine.core.streams.compressed import packed, packer
 from engine.shell.housekeeping import cold_packer

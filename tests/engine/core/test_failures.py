@@ -197,7 +197,7 @@ def test_a_key_that_expires_half_way_under_a_read_is_fatal(monkeypatch):
 
 def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
     """A pipeline of XADDs that fails after its first key leaves no effects."""
-    from engine.core import bulk_add
+    from engine.core.commands.streams import xadd
     from engine.wire.bulk import Scanner
 
     core, _ = prepared()
@@ -208,7 +208,7 @@ def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
     )
     run = Scanner(patience=0).scan(text)
     assert run is not None
-    original, calls = bulk_add._apply, []
+    original, calls = xadd._apply, []
 
     def second_fails(*words: Any) -> None:
         calls.append(words)
@@ -216,7 +216,7 @@ def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
             raise MistakeError
         original(*words)
 
-    monkeypatch.setattr(bulk_add, "_apply", second_fails)
+    monkeypatch.setattr(xadd, "_apply", second_fails)
     with pytest.raises(FatalError):
         core.execute_run(session, run, NOW_US)
     assert len(calls) == 2

@@ -1,9 +1,11 @@
 """Commands of streams and consumer groups.
 
-This package contains commands for both entries and groups (XINFO, ``PS.*``), and helpers (``lookups``, ``many_ids``)
-that its packages ``entries`` and ``groups`` share.
+`xadd` adds entries, alone and in runs; `entries` reads and removes them; `columns` adds and reads them as columns;
+`groups` has XGROUP, XINFO and the effects of reading in a group; `reads` and `pending_entries` serve its consumers;
+`extensions` has the other commands that Redis lacks. The handler of a blocking command returns BLOCKED, and runs again
+when there may be data.
 """
 
-from engine.core.commands.streams import entries, extensions, groups, stream_info
+from engine.core.commands.streams import columns, entries, extensions, groups, pending_entries, reads, xadd
 
-__all__ = ["entries", "extensions", "groups", "stream_info"]
+__all__ = ["columns", "entries", "extensions", "groups", "pending_entries", "reads", "xadd"]

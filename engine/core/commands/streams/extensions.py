@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.groups.effects import IDS_AT_ONCE, record_new, record_position, see_consumer
-from engine.core.commands.streams.lookups import group_if_there, need_group
-from engine.core.commands.streams.stream_info import shown_lag, shown_read
+from engine.core.commands.streams.groups import (
+    IDS_AT_ONCE,
+    group_if_there,
+    need_group,
+    record_new,
+    record_position,
+    see_consumer,
+    shown_lag,
+    shown_read,
+)
 from engine.core.environment.context import Context
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import ids, pace

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import columns
+from engine.core.commands.streams import columns
 from engine.core.protocol import pace
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
 from engine.core.streams import segment

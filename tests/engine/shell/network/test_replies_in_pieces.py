@@ -278,7 +278,7 @@ def test_an_unexpected_error_in_a_step_stops_the_engine(many_ids, monkeypatch):
     def fails(*words: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("engine.core.commands.streams.entries.removal._note_deleted", fails)
+    monkeypatch.setattr("engine.core.commands.streams.entries._note_deleted", fails)
     rest(many_ids)
     assert ended == [True]
     assert [len(argv) for _, argv in effects] == [7] * 2

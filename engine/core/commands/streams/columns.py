@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries import ranges
+from engine.core.commands.streams.entries import many_parts
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
@@ -102,7 +102,7 @@ def _blocks(
     ``pace.MANY_ENTRIES`` entries at the latest.
     """
     if most_bytes is None:
-        parts = ranges.many_parts(stream, low, high, count)
+        parts = many_parts(stream, low, high, count)
         if parts is not None:
             stream.want_columns(low, high)
             size = sum(1 for _ in _by_part(*parts))

@@ -1,23 +1,296 @@
-"""XINFO: information about a stream, its groups and their consumers, and the first pending entries of each."""
+"""Consumer groups: looking them up, the effects of their changes, XGROUP and XINFO.
+
+Functions named ``need_`` raise Redis's error if the object is missing.
+
+The log consists of Redis commands. Pending records are logged as XCLAIMs that recreate them (FORCE, JUSTID), with the
+group's position as LASTID. A position with its count of entries read is logged as an XGROUP SETID. Replaying these
+commands in order recreates the group. Consecutive records with the same delivery time and count share an XCLAIM.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TypeVar
 
-from engine.core.commands.streams.entries.ranges import entries_between
-from engine.core.commands.streams.lookups import need_stream
+from engine.core.commands.streams.entries import entries_between
 from engine.core.environment.context import Context
+from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids, pace
-from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
+from engine.core.protocol.args import Args, at_most
+from engine.core.protocol.replies import OK, CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
+from engine.core.streams.entries import IdColumns
 from engine.core.streams.group import UNKNOWN, Consumer, Counted, Group, Listing, lag, shown
 from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
 from engine.text import messages
+
+
+def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
+    """Return the stream at ``key``. With ``reading``, the caller must not change it."""
+    stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
+    if stream is None:
+        raise CommandError(messages.NO_SUCH_KEY)
+    return stream
+
+
+class GroupRef:
+    """A consumer group with its name, its stream, and the stream's key."""
+
+    __slots__ = ("group", "key", "name", "stream")
+
+    def __init__(self, key: bytes, stream: Stream, name: bytes, group: Group) -> None:
+        self.key, self.stream, self.name, self.group = key, stream, name, group
+
+
+def group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
+    """Return the group of the stream at ``key``, None if either is missing."""
+    stream = ctx.db.stream(key)
+    return stream.group(name) if stream is not None and name in stream.groups else None
+
+
+def need_group(
+    ctx: Context,
+    key: bytes,
+    name: bytes,
+    error: Callable[[bytes, bytes], bytes] = messages.no_group,
+    *,
+    again: bool = False,
+) -> GroupRef:
+    """Return the group of the stream at ``key``. Raise ``error`` of key and group name if either is missing.
+
+    ``again``: whether the command has looked the key up before, so that the lookup is not counted as a hit or a miss.
+    """
+    stream = ctx.db.stream(key) if again else ctx.db.read_stream(key)
+    if stream is None or name not in stream.groups:
+        raise CommandError(error(key, name))
+    return GroupRef(key, stream, name, stream.group(name))
+
+
+#: Maximum number of IDs in one command of the log.
+IDS_AT_ONCE = 1000
+
+
+def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
+    """Return the consumer of this name, marked as seen now and created if missing."""
+    consumer, created = ref.group.consumer(name, ctx.now)
+    if created:
+        ctx.changes.dirty += 1
+        ctx.changes.notify("t", b"xgroup-createconsumer", ref.key, ctx.db.index)
+        ctx.effect(b"XGROUP", b"CREATECONSUMER", ref.key, ref.name, name)
+    return consumer
+
+
+def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, new: tuple[array[int], array[int]], noack: bool) -> None:
+    """Deliver new entries: advance the group's position and, unless ``noack``, make them pending.
+
+    A delivery counts as one change regardless of the number of entries, as in Redis.
+    """
+    ref.group.deliver(ref.stream, new, consumer, ctx.now, noack)
+    ctx.changes.dirty += 1
+    if ctx.changes.recording:
+        if not noack:
+            record_new(ctx, ref, consumer.name, new, ctx.now)
+        record_position(ctx, ref)
+
+
+def record_new(ctx: Context, ref: GroupRef, consumer: bytes, delivered: IdColumns, time: int) -> None:
+    """Record the first delivery of new entries with these IDs at ``time`` (milliseconds)."""
+    words = [b"%d-%d" % entry_id for entry_id in zip(*delivered, strict=True)]
+    for at in range(0, len(words), IDS_AT_ONCE):
+        _record(ctx, ref, consumer, words[at : at + IDS_AT_ONCE], time, 1)
+
+
+class ClaimEffects:
+    """Deliveries of one command to one consumer, collected until ``flush`` records them."""
+
+    __slots__ = ("_consumer", "_count", "_ctx", "_ref", "_time", "_words")
+
+    def __init__(self, ctx: Context, ref: GroupRef, consumer: bytes) -> None:
+        self._ctx, self._ref, self._consumer = ctx, ref, consumer
+        self._words: list[bytes] = []
+        self._time = self._count = 0
+
+    def add(self, entry_id: int, time: int, count: int) -> None:
+        """Add an entry delivered to the consumer at ``time`` (milliseconds) for the ``count``-th time."""
+        if not self._ctx.changes.recording:
+            return
+        if time != self._time or count != self._count or len(self._words) >= IDS_AT_ONCE:
+            self.flush()
+            self._time, self._count = time, count
+        self._words.append(ids.text(entry_id))
+
+    def flush(self) -> None:
+        """Record the collected deliveries."""
+        if self._words:
+            _record(self._ctx, self._ref, self._consumer, self._words, self._time, self._count)
+            self._words = []
+
+
+def _record(ctx: Context, ref: GroupRef, consumer: bytes, words: list[bytes], time: int, count: int) -> None:
+    options = [b"TIME", b"%d" % time, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID"]
+    last = ids.text(ref.group.last_id)
+    ctx.effect(b"XCLAIM", ref.key, ref.name, consumer, b"0", *words, *options, b"LASTID", last)
+
+
+def record_position(ctx: Context, ref: GroupRef) -> None:
+    """Record a new position as an XGROUP SETID with the last-delivered ID and the options that recreate the group."""
+    last = ids.text(ref.group.last_id)
+    ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, *group_fields.options(ref.group))
+
+
+xgroup_subcommand = container(
+    "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
+)
+
+
+def _need_key(ctx: Context, key: bytes) -> Stream:
+    stream = ctx.db.stream(key)
+    if stream is None:
+        raise CommandError(messages.GROUP_NEEDS_KEY)
+    return stream
+
+
+def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
+    stream = _need_key(ctx, key)
+    if name not in stream.groups:
+        raise CommandError(messages.no_group_for_key(name, key))
+    return GroupRef(key, stream, name, stream.group(name))
+
+
+def _changed(ctx: Context, event: bytes, key: bytes) -> None:
+    ctx.changes.dirty += 1
+    ctx.changes.notify("t", event, key, ctx.db.index)
+
+
+def _parse_entries_read(args: Args) -> int:
+    read = args.take_int()
+    if read < 0 and read != UNKNOWN:
+        raise CommandError(messages.ENTRIES_READ_NEGATIVE)
+    return read
+
+
+@xgroup_subcommand(
+    "create key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "write denyoom", access="RW insert"
+)
+def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
+    """Creates a consumer group."""
+    key, name, word = argv[2], argv[3], ids.special(argv[4])
+    args = Args(argv, 5)
+    mkstream, read = False, UNKNOWN
+    while len(args):
+        if args.flag(b"MKSTREAM"):
+            mkstream = True
+        elif args.option(b"ENTRIESREAD"):
+            read = _parse_entries_read(args)
+        else:
+            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+    stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
+    at_most(argv, 8)  # Like Redis, check only the number of words: MKSTREAM MKSTREAM is accepted.
+    if word == b"$":
+        last_id = stream.last_id if stream is not None else 0
+    else:
+        last_id = ids.parse(word)
+    if stream is None:
+        stream = ctx.streams.new()
+        ctx.db.add(key, stream, changes=0)
+    if name in stream.groups:
+        raise CommandError(messages.GROUP_EXISTS)
+    group = stream.groups[name] = Group(last_id, min(read, stream.entries_added))
+    _changed(ctx, b"xgroup-create", key)
+    ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", *group_fields.options(group))
+    return OK
+
+
+@xgroup_subcommand("setid key group <id | $> [ENTRIESREAD entries-read]", "write")
+def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets the last-delivered ID of a consumer group."""
+    key, name, word = argv[2], argv[3], ids.special(argv[4])
+    args = Args(argv, 5)
+    read = UNKNOWN
+    while len(args):
+        if not args.option(b"ENTRIESREAD"):
+            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+        read = _parse_entries_read(args)
+    ref = _need_group(ctx, key, name)
+    stream, group = ref.stream, ref.group
+    if len(argv) not in (5, 7):
+        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+    group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
+    group.entries_read = min(read, stream.entries_added)
+    _changed(ctx, b"xgroup-setid", key)
+    record_position(ctx, ref)
+    return OK
+
+
+@xgroup_subcommand("destroy key group", "write", access="RW delete", complexity="O(N) with N pending entries.")
+def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
+    """Destroys a consumer group."""
+    key, name = argv[2], argv[3]
+    stream = _need_key(ctx, key)
+    if stream.groups.pop(name, None) is None:
+        return 0
+    # Its pending entries may be needed by no other group.
+    stream.needed_until = 0
+    _changed(ctx, b"xgroup-destroy", key)
+    ctx.effect(*argv)
+    ctx.db.signal(key, replaced=True)
+    return 1
+
+
+@xgroup_subcommand("createconsumer key group consumer", "write denyoom", access="RW insert", since="6.2.0")
+def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
+    """Creates a consumer in a consumer group."""
+    ref = _need_group(ctx, argv[2], argv[3])
+    if argv[4] in ref.group.consumers:
+        return 0
+    see_consumer(ctx, ref, argv[4])
+    return 1
+
+
+@xgroup_subcommand(
+    "delconsumer key group consumer", "write", access="RW delete", complexity="O(N) with N pending entries."
+)
+def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes a consumer, and returns the number of its pending entries."""
+    key, name = argv[2], argv[3]
+    group = _need_group(ctx, key, name).group
+    consumer = group.consumers.get(argv[4])
+    if consumer is None:
+        return 0
+    if len(group.pending) <= pace.MANY_PENDING or not group.pending_of(consumer):
+        return _delete_consumer(ctx, argv, group, consumer)
+
+    def work() -> Generator[None, None, Reply]:
+        """Delete the consumer in steps: first acknowledge its entries in blocks with several owners.
+
+        A block with one owner is deleted as a whole. That is fast, so the last step deletes all of these blocks and the
+        consumer.
+        """
+        done, low = 0, 0
+        while True:
+            found, after = group.pending.in_uneven_blocks(consumer.number, low, pace.IDS)
+            if found:
+                done += group.acknowledge_many(found)
+                ctx.changes.dirty += 1
+                ctx.effect(b"XACK", key, name, *map(ids.text, found))
+            if after is None:
+                return done + _delete_consumer(ctx, argv, group, consumer)
+            low = after
+            yield
+
+    return ctx.in_steps(argv, work())
+
+
+def _delete_consumer(ctx: Context, argv: list[bytes], group: Group, consumer: Consumer) -> int:
+    pending = group.delete_consumer(consumer)
+    _changed(ctx, b"xgroup-delconsumer", argv[2])
+    ctx.effect(*argv)
+    return pending
+
 
 #: Number of blocks searched at a time for consumers' records.
 _BLOCKS_PER_STEP = 20

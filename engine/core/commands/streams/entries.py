@@ -1,16 +1,22 @@
-"""Removing entries, individually or from the beginning: XDEL, XDELEX and XTRIM."""
+"""Reading and removing a stream's entries: XLEN, XRANGE, XREVRANGE, XDEL, XDELEX and XTRIM.
+
+Commands with many IDs, also those of other modules, run in steps (`counted`, `listed`). All IDs are parsed first, so
+that an invalid one fails the command before any change. Each step then processes some of them like a separate command:
+it looks the stream up, counts its changes and records its effects.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from functools import partial
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.many_ids import counted, listed
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Reply, Steps
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, Steps, paged
 from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
+from engine.core.streams.runs import Run, reply_of_snapshots
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import (
     ACKED,
@@ -22,6 +28,51 @@ from engine.core.streams.trimming import (
     unneeded,
 )
 from engine.text import messages
+
+#: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
+Part = Callable[[list[int], list[bytes]], int]
+#: Function that processes some IDs, given in the same way, in one step or several, and returns one result per ID.
+PartWithResults = Callable[[list[int], list[bytes]], Generator[None, None, list[Reply]]]
+
+
+def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
+    entry_ids: list[int] = []
+    for at in range(0, len(words), pace.PARSED):
+        entry_ids += ids.parse_many(words[at : at + pace.PARSED])
+        yield
+    return entry_ids
+
+
+def counted(ctx: Context, argv: list[bytes], words: list[bytes], part: Part) -> Reply:
+    """Return the sum of ``part``'s results for all of ``words``, processed in steps if there are many."""
+    if len(words) <= pace.MANY_IDS:
+        return part(ids.parse_many(words), words)
+
+    def work() -> Generator[None, None, Reply]:
+        entry_ids, done = (yield from _parsed(words)), 0
+        for at in range(0, len(words), pace.IDS):
+            done += part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
+            yield
+        return done
+
+    return ctx.in_steps(argv, work())
+
+
+def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithResults, groups: int) -> Reply:
+    """Return ``part``'s results for all of ``words`` in order, processed in steps if there are many.
+
+    ``groups``: number of groups in which each ID is looked up.
+    """
+
+    def work() -> Generator[None, None, Reply]:
+        entry_ids, results = (yield from _parsed(words)), list[Reply]()
+        for at in range(0, len(words), pace.IDS):
+            results += yield from part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
+            yield
+        return paged(results)
+
+    is_long = len(words) + groups > pace.MANY_IDS
+    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()
 
 
 @stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
@@ -164,3 +215,72 @@ def _trim(ctx: Context, key: bytes, stream: Stream, trim: Trim) -> Work[Reply]:
     if error is not None:
         raise error
     return removed
+
+
+@stream_command("xlen key", "readonly fast", access="RO")
+def xlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of entries of a stream."""
+    stream = ctx.db.read_stream(argv[1])
+    return stream.length if stream is not None else 0
+
+
+def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
+    """Return the segments of [low, high] and the number of entries to return; None if the reply needs no pages.
+
+    A ``count`` of 0 requests all entries.
+    """
+    if (not count or count > pace.MANY_ENTRIES) and len(stream.pieces()) > pace.MANY_SEGMENTS:
+        parts = stream.snapshots(low, high)
+        found = sum(segment.count(first, last) for segment, first, last in parts)
+        found = min(found, count) if count else found
+        if found and len(parts) > pace.MANY_SEGMENTS:
+            return parts, found
+    return None
+
+
+def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
+    """Return the first ``count`` entries of [low, high], or the last ones if ``backward``, in pages if there are many.
+
+    A ``count`` of 0 requests all entries.
+    """
+    parts = many_parts(stream, low, high, count)
+    if parts is not None:
+        return reply_of_snapshots(*parts, backward=backward)
+    return (stream.range_backward if backward else stream.range)(low, high, count)
+
+
+def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bool) -> Reply:
+    count = None
+    args = Args(argv, 4)
+    while len(args):
+        if not args.option(b"COUNT"):
+            raise CommandError(messages.SYNTAX)
+        count = args.take_int()
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return entries_between(stream, low, high, count or 0, backward=backward)
+
+
+@stream_command(
+    "xrange key start end [COUNT count]",
+    "readonly",
+    complexity="O(log(length) + N) with N entries returned.",
+)
+def xrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the entries of a range of IDs, in order."""
+    low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
+    return _range(ctx, argv, low, high, backward=False)
+
+
+@stream_command(
+    "xrevrange key end start [COUNT count]",
+    "readonly",
+    complexity="O(log(length) + N) with N entries returned.",
+)
+def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the entries of a range of IDs, in reverse order."""
+    low, high = ids.parse_low(argv[3]), ids.parse_high(argv[2])
+    return _range(ctx, argv, low, high, backward=True)
