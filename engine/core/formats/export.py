@@ -65,7 +65,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
     heads: dict[bytes, bytes] = {}
     out: list[bytes] = []
     for segment, first, last in stream.runs(0, ids.MAX_ID):
-        for frame in segment.frames(first, last):
+        for frame in segment.entries.frames(first, last):
             # A frame: *2\r\n $15\r\n <ID> \r\n*4\r\n <words>
             id_end = frame.index(b"\r\n*", 6) + 2
             count_end = frame.index(b"\r\n", id_end) + 2

@@ -27,7 +27,7 @@ _VIEW_BYTES = 512
 _AT_ONCE = 32
 
 #: IDs as two columns, milliseconds and sequence numbers.
-IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
+IdColumns = tuple["array[int]", "array[int]"]
 
 #: Size of each frame in bytes.
 Sizes = Sequence[int] | NDArray[np.int64]

@@ -324,6 +324,14 @@ class PendingList:
     def __len__(self) -> int:
         return self._size
 
+    def append_block(self, block: Block) -> None:
+        """Append a block. Its IDs must be greater than all IDs in the list."""
+        self._blocks.append(block)
+        self._firsts.append(block.id_at(0))
+        self._size += len(block)
+        for owner, count in block.tally(0, len(block)).items():
+            self.per_owner[owner] = self.per_owner.get(owner, 0) + count
+
     def footprint(self, samples: int = 0) -> int:
         """Return the size in bytes.
 

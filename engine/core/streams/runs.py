@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from engine.core.protocol import pace
 from engine.core.protocol.replies import Frames, Pages, Several
-from engine.core.streams.compressed.disk_entries import Stored
+from engine.core.streams.compressed.disk_entries import Stored, loaded
 from engine.core.streams.segment import Body, Segment
 
 #: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.snapshots`).
@@ -27,9 +27,9 @@ def frames_of(runs: list[Run]) -> Frames:
     """Return a reply that consists of the entries of the runs."""
     if len(runs) == 1:
         segment, first, last = runs[0]
-        return Frames(last - first, segment.views(first, last))
+        return Frames(last - first, segment.entries.views(first, last))
     count = sum(last - first for _, first, last in runs)
-    return Frames(count, [view for segment, first, last in runs for view in segment.views(first, last)])
+    return Frames(count, [view for segment, first, last in runs for view in segment.entries.views(first, last)])
 
 
 def reply_of(runs: list[Run]) -> Frames | Pages:
@@ -77,7 +77,7 @@ def _pages(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several]]:
     views: list[bytes | memoryview] = []
     for body, first, last in runs:
         last = min(last, first + left)
-        more = body.views(first, last)
+        more = loaded(body).views(first, last)
         views += more
         size += sum(map(len, more))
         count += last - first
@@ -94,7 +94,7 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
     for body, first, last in runs:
         while last > first:
             begin = max(first, last - min(left, pace.PAGE_ENTRIES - len(page)))
-            page += reversed(body.frames(begin, last))
+            page += reversed(loaded(body).frames(begin, last))
             left -= last - begin
             last = begin
             if len(page) == pace.PAGE_ENTRIES or not left:
@@ -114,11 +114,11 @@ def equal_ranges(snapshots: Iterable[Run], total: int, count: int) -> Iterator[t
         for first, last in segment.runs(begin, end):
             here = before + last - first
             behind = min(((here + 1) * count - 1) // total, count - 1) + 1
-            ms, seq = segment.id_columns(first, last) if behind - first_number >= _MANY_IDS else (None, None)
+            ms, seq = segment.entries.id_columns(first, last) if behind - first_number >= _MANY_IDS else (None, None)
             for number in range(first_number, behind):
                 size, upto = total * number // count - upto, total * number // count
                 at = upto - before - 1
-                yield (segment.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
+                yield (segment.entries.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
             first_number, before = max(behind, first_number), here
 
 
@@ -127,9 +127,9 @@ def id_columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
     ms = seq = None
     for segment, first, last in runs:
         if ms is None or seq is None:
-            ms, seq = segment.id_columns(first, last)
+            ms, seq = segment.entries.id_columns(first, last)
         else:
-            more_ms, more_seq = segment.id_columns(first, last)
+            more_ms, more_seq = segment.entries.id_columns(first, last)
             ms += more_ms
             seq += more_seq
     return (array("Q"), array("Q")) if ms is None or seq is None else (ms, seq)

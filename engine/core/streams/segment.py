@@ -2,7 +2,8 @@
 
 The entries are in the segment's *body*. It is plain at first (`engine.core.streams.entries.Plain`), and packed when the
 segment is cold (`engine.core.streams.compressed.packed.Packed`). If streams are stored on disk, it becomes a reference
-to the packed bytes (`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
+to the packed bytes (`engine.core.streams.compressed.disk_entries.Stored`). Plain and packed entries have the same
+methods; `Segment.entries` reads stored ones.
 
 Only the last segment of a stream can be *open*. The others are *sealed*: no entries are added to them, so replies can
 hold views of their buffers.
@@ -25,7 +26,7 @@ from typing import Any
 from weakref import WeakSet
 
 from engine.core.protocol.ids import position
-from engine.core.streams.compressed.disk_entries import Stored
+from engine.core.streams.compressed.disk_entries import Stored, loaded
 from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.entries import Plain, Sizes
 
@@ -75,6 +76,11 @@ class Segment:
         return self.body
 
     @property
+    def entries(self) -> Plain | Packed:
+        """The body in memory. Raises UnreadableError if it is on disk and cannot be read."""
+        return loaded(self.body)
+
+    @property
     def is_packed(self) -> bool:
         """Whether the entries are compressed, in memory or on disk."""
         return not isinstance(self.body, Plain)
@@ -119,11 +125,6 @@ class Segment:
         return len(self.body)
 
     @property
-    def last_id(self) -> int:
-        """The ID of the last entry, dead or live."""
-        return self.body.last_id
-
-    @property
     def live(self) -> int:
         """The number of live entries."""
         return len(self.body) - self.start - self.dead_count
@@ -153,19 +154,11 @@ class Segment:
         """The number of bytes of frames after which an open segment is full."""
         return SEGMENT_BYTES - self.body.data_size
 
-    def id_at(self, index: int) -> int:
-        """Return the ID of the entry at ``index``."""
-        return self.body.id_at(index)
-
-    def position(self, entry_id: int) -> int:
-        """Return the index of the first entry (including dead ones) whose ID is not below ``entry_id``."""
-        return self.body.position(entry_id)
-
     def find(self, entry_id: int) -> int:
         """Return the index of the live entry with this ID, -1 if not found."""
-        body, dead = self.body, self.dead
-        index = body.position(entry_id)
-        if index < self.start or index == len(body) or body.id_at(index) != entry_id:
+        entries, dead = self.entries, self.dead
+        index = entries.position(entry_id)
+        if index < self.start or index == len(entries) or entries.id_at(index) != entry_id:
             return -1
         return index if dead is None or not dead[index] else -1
 
@@ -223,31 +216,6 @@ class Segment:
             n -= end - first
         raise IndexError(n)
 
-    # -- entries ----------------------------------------------------------------------------------------------------
-
-    def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high), which must all be live, as one or more buffers."""
-        return self.body.views(low, high)
-
-    def frame_at(self, index: int) -> bytes:
-        """Return one frame."""
-        return self.body.frame_at(index)
-
-    def frames(self, low: int, high: int) -> list[bytes]:
-        """Return a list of the frames [low, high)."""
-        return self.body.frames(low, high)
-
-    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (ID, frame) of the entries [low, high)."""
-        return self.body.pairs(low, high)
-
-    def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
-        """Return the IDs of the entries [low, high) as new arrays: milliseconds and sequence numbers."""
-        ms, seq = self.body.id_columns(low, high)
-        if isinstance(ms, array) and isinstance(seq, array):
-            return ms, seq
-        return array("Q", ms.tobytes()), array("Q", seq.tobytes())
-
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
@@ -278,7 +246,7 @@ class Segment:
 
         ``entry_ids`` must be ascending, and the segment sealed.
         """
-        ms, seq = self.id_columns(0, len(self))
+        ms, seq = self.entries.id_columns(0, len(self))
         if self.dead is None:
             self.dead = bytearray(len(self))
         dead, index, end, deleted = self.dead, self.start, len(self), []
@@ -327,8 +295,8 @@ class Segment:
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
-            frames = self.frames(low, high)
-            body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
+            frames = self.entries.frames(low, high)
+            body.extend(b"".join(frames), list(map(len, frames)), *self.entries.id_columns(low, high))
         body.freeze()
         self.body = body
         self.start = self.dead_count = 0

@@ -38,7 +38,7 @@ class Stream:
 
     __slots__ = (
         "__weakref__",
-        "_firsts",
+        "firsts",
         "_folded",
         "_own_groups",
         "_segments",
@@ -57,7 +57,7 @@ class Stream:
         #: ``_fold``.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
-        self._firsts: list[int] = []
+        self.firsts: list[int] = []
         #: Number of leading segments that ``_fold`` has processed. It does not process them again.
         self._folded = 0
         #: Number of live entries.
@@ -77,6 +77,15 @@ class Stream:
         self.storage = storage
         #: Records of idempotent producers, if any; set by ``remember_producers``.
         self.producers: Producers | None = None
+
+    @classmethod
+    def of_segments(cls, storage: Storage, segments: list[tuple[int, Segment | Stored]]) -> Stream:
+        """Return a stream without groups, given the items of `firsts` and `pieces`. The caller sets the counters."""
+        stream = cls(storage)
+        stream._segments = [segment for _, segment in segments]
+        stream.firsts = [first for first, _ in segments]
+        stream.length = sum(len(segment) if isinstance(segment, Stored) else segment.live for _, segment in segments)
+        return stream
 
     def remember_producers(self, producers: Producers) -> None:
         """Attach idempotency records and register the stream for their expiry."""
@@ -100,21 +109,22 @@ class Stream:
             return 0
         head = self._segments[0]
         if isinstance(head, Stored):
-            return self._firsts[0]
+            return self.firsts[0]
         # Avoid reading the segment if possible: it may be on disk.
-        return head.id_at(head.start) if head.start else self._firsts[0]
+        return head.entries.id_at(head.start) if head.start else self.firsts[0]
 
     @property
     def last_entry_id(self) -> int:
         """The ID of the last live entry, 0 if the stream is empty."""
         if not self._segments:
             return 0
-        tail = self._at(-1)
-        return tail.id_at(tail.last_live())
+        tail = self.segment_at(-1)
+        last = tail.last_live()
+        return tail.body.last_id if last == len(tail) - 1 else tail.entries.id_at(last)
 
     def segments(self) -> list[Segment]:
         """Return all segments in order, for reading."""
-        return list(map(self._at, range(len(self._segments))))
+        return list(map(self.segment_at, range(len(self._segments))))
 
     def pieces(self) -> Sequence[Segment | Stored]:
         """Return all segments in order; folded segments are represented by their bodies."""
@@ -138,7 +148,7 @@ class Stream:
                     segments[number] = segment.body
             self._folded = number + 1
 
-    def _at(self, number: int) -> Segment:
+    def segment_at(self, number: int) -> Segment:
         """Return the segment with this number, for reading."""
         found = self._segments[number]
         if type(found) is Segment:
@@ -151,23 +161,29 @@ class Stream:
 
     def _unfold(self, number: int) -> Segment:
         """Return the segment with this number, for a change. Unfold it if it is folded."""
-        segment = self._segments[number] = self._at(number)
+        segment = self._segments[number] = self.segment_at(number)
         return segment
 
     def _locate(self, entry_id: int) -> int:
         """Return the number of the segment whose ID range contains ``entry_id`` (the first segment for smaller IDs)."""
-        return max(bisect_right(self._firsts, entry_id) - 1, 0)
+        return max(bisect_right(self.firsts, entry_id) - 1, 0)
+
+    def _part_of(self, number: int, low: int, high: int) -> Run:
+        """Return a segment and the range [i, j) of its entries, live or dead, with low <= ID <= high.
+
+        The segment is not read from disk if its first and last ID are in the range.
+        """
+        segment = self.segment_at(number)
+        begin = segment.entries.position(low) if self.firsts[number] < low else 0
+        end = len(segment) if segment.body.last_id <= high else segment.entries.position(high + 1)
+        return segment, begin, end
 
     def _ranges(self, low: int, high: int) -> Iterator[Run]:
         """Yield (segment, i, j) in order: the segment's entries [i, j), live or dead, have low <= ID <= high."""
         for number in range(self._locate(low), len(self._segments)):
-            if self._firsts[number] > high:
+            if self.firsts[number] > high:
                 return
-            segment = self._at(number)
-            begin = segment.position(low) if self._firsts[number] < low else 0
-            # No search is needed if the segment's last ID is in the range.
-            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
-            yield segment, begin, end
+            yield self._part_of(number, low, high)
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
         """Yield the live entries with low <= ID <= high as runs, in order."""
@@ -180,11 +196,9 @@ class Stream:
         for number in range(self._locate(high), -1, -1):
             if number >= len(self._segments):
                 return
-            segment = self._at(number)
-            if segment.last_id < low:
+            if self.segment_at(number).body.last_id < low:
                 return
-            begin = segment.position(low) if self._firsts[number] < low else 0
-            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            segment, begin, end = self._part_of(number, low, high)
             for first, last in segment.runs_backward(begin, end):
                 yield segment, first, last
 
@@ -193,12 +207,11 @@ class Stream:
         if count and self._segments:
             # Fast path: one segment without deletions.
             number = self._locate(low)
-            segment = self._at(number)
-            body = segment.body
-            first = body.position(low) if self._firsts[number] < low else 0
+            segment = self.segment_at(number)
+            first = segment.entries.position(low) if self.firsts[number] < low else 0
             last = max(first, segment.start) + count
-            untouched = segment.dead is None and last <= len(body)
-            if untouched and (body.last_id <= high or body.id_at(last - 1) <= high):
+            untouched = segment.dead is None and last <= len(segment)
+            if untouched and (segment.body.last_id <= high or segment.entries.id_at(last - 1) <= high):
                 return [(segment, last - count, last)]
         runs = []
         for segment, first, last in self.runs(low, high):
@@ -220,7 +233,7 @@ class Stream:
         for segment, first, last in self.runs_backward(low, high):
             if count:
                 first = max(first, last - (count - len(parts)))
-            parts.extend(reversed(segment.frames(first, last)))
+            parts.extend(reversed(segment.entries.frames(first, last)))
             if len(parts) == count:
                 break
         return Frames(len(parts), parts)
@@ -247,7 +260,7 @@ class Stream:
         if not self._segments:
             return 0, -1
         number = self._locate(entry_id)
-        return number, self._at(number).find(entry_id)
+        return number, self.segment_at(number).find(entry_id)
 
     def __contains__(self, entry_id: int) -> bool:
         return self._find(entry_id)[1] >= 0
@@ -257,12 +270,12 @@ class Stream:
         number = self._locate(entry_id)
         segment = self._segments[number] if self._segments else None
         body = segment.body if isinstance(segment, Segment) else segment
-        return isinstance(body, Stored) and self._firsts[number] <= entry_id <= body.last_id
+        return isinstance(body, Stored) and self.firsts[number] <= entry_id <= body.last_id
 
     def frame(self, entry_id: int) -> bytes | None:
         """Return the entry's frame, None if there is no such live entry."""
         number, index = self._find(entry_id)
-        return self._at(number).frame_at(index) if index >= 0 else None
+        return self.segment_at(number).entries.frame_at(index) if index >= 0 else None
 
     def count(self, low: int, high: int) -> int:
         """Return the number of live entries with low <= ID <= high.
@@ -277,24 +290,21 @@ class Stream:
             if first < number < last and type(body := self._segments[number]) is Stored:
                 total += len(body)
                 continue
-            segment = self._at(number)
-            # Only the segments at the ends of the range are searched. The segments between them are not read from disk.
-            begin = segment.position(low) if self._firsts[number] < low else 0
-            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            segment, begin, end = self._part_of(number, low, high)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
         return total
 
     def nth_after(self, after: int, n: int) -> int:
         """Return the ID of the n-th live entry (from 1) after ``after``; 0 if fewer than ``n`` entries follow."""
         for number in range(self._locate(after), len(self._segments)):
-            if type(body := self._segments[number]) is Stored and self._firsts[number] > after and n > len(body):
+            if type(body := self._segments[number]) is Stored and self.firsts[number] > after and n > len(body):
                 n -= len(body)
                 continue
-            segment = self._at(number)
-            begin = segment.position(after + 1) if self._firsts[number] <= after else 0
+            segment = self.segment_at(number)
+            begin = segment.entries.position(after + 1) if self.firsts[number] <= after else 0
             here = segment.live if begin <= segment.start else segment.count(begin, len(segment))
             if n <= here:
-                return segment.id_at(segment.nth_live(begin, n - 1))
+                return segment.entries.id_at(segment.nth_live(begin, n - 1))
             n -= here
         return 0
 
@@ -343,7 +353,7 @@ class Stream:
         tail = Segment(self.storage.sealed)
         tail.as_columns = type(newest) is Segment and newest.as_columns
         self._segments.append(tail)
-        self._firsts.append(first_id)
+        self.firsts.append(first_id)
         return tail
 
     def delete(self, entry_id: int) -> bool:
@@ -362,7 +372,7 @@ class Stream:
         """
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
-                body = self._at(number).body
+                body = self.segment_at(number).body
                 if isinstance(body, Stored):
                     body.packed()
 
@@ -390,7 +400,7 @@ class Stream:
             number = self._locate(entry_ids[at])
             segment = self._unfold(number)
             behind = number + 1 < len(self._segments)
-            end = bisect_left(entry_ids, self._firsts[number + 1], at) if behind else len(entry_ids)
+            end = bisect_left(entry_ids, self.firsts[number + 1], at) if behind else len(entry_ids)
             if not segment.sealed or end - at < _MANY:
                 for entry_id in entry_ids[at:end]:
                     number, index = self._find(entry_id)
@@ -421,10 +431,10 @@ class Stream:
             if not segment.live:
                 self._drop_segment(number)
             else:
-                self._firsts[number] = segment.id_at(0)
+                self.firsts[number] = segment.entries.id_at(0)
 
     def _drop_segment(self, number: int) -> None:
-        del self._segments[number], self._firsts[number]
+        del self._segments[number], self.firsts[number]
         self._folded -= number < self._folded
 
     def trim_head(self, count: int) -> int:
@@ -454,7 +464,7 @@ class Stream:
             segment.copy(storage.sealed, storage.cache) if type(segment) is Segment else segment
             for segment in self._segments
         ]
-        other._firsts = self._firsts[:]
+        other.firsts = self.firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
         other.groups = dict(self.groups)

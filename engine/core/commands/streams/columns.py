@@ -36,6 +36,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
+from engine.core.streams.compressed.disk_entries import loaded
 from engine.core.streams.runs import Run, size_in_memory
 from engine.core.streams.segment import Body
 from engine.core.streams.stream import Stream, counted, next_id
@@ -123,7 +124,7 @@ def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[
         last = min(end, first + left) if left else end
         columns = _columns(segment.body, first, last, names)
         if columns is None:
-            views = segment.views(first, last)
+            views = segment.entries.views(first, last)
             frames += views
             framed += last - first
             size = sum(map(len, views))
@@ -173,7 +174,7 @@ def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[l
     for body, runs in parts:
         columns = _columns(body, *runs[0], names) if len(runs) == 1 else None
         if columns is None:
-            views = [view for first, last in runs for view in body.views(first, last)]
+            views = [view for first, last in runs for view in loaded(body).views(first, last)]
             columns = _framed(sum(last - first for first, last in runs), views), sum(map(len, views))
         block, size = columns
         page.append(block)
@@ -191,10 +192,10 @@ def _framed(count: int, views: list[Buffer]) -> Array:
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
     """Return the entries [low, high) as a block of columns, and its size; None if they are few or stored as frames."""
-    found = body.columns(low, high) if high - low >= _FEW_ENTRIES else None
+    found = loaded(body).columns(low, high) if high - low >= _FEW_ENTRIES else None
     if found is None:
         return None
-    block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, body.id_columns(low, high)))])
+    block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, loaded(body).id_columns(low, high)))])
     size = 16 * (high - low)
     for name, values in zip(found.names, found.known, strict=True):
         if names is None or name in names:

@@ -31,7 +31,7 @@ from engine.core.protocol.replies import (
     Steps,
     held_by,
 )
-from engine.core.streams.compressed.disk_entries import UnreadableError
+from engine.core.streams.compressed.disk_entries import UnreadableError, loaded
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns, reply_of, size_in_memory
@@ -197,7 +197,7 @@ class Budget:
                     if index > first:
                         selected.append((segment, first, index))
                     return selected
-                self.size += len(segment.frame_at(index))
+                self.size += len(segment.entries.frame_at(index))
             selected.append((segment, first, last))
         return selected
 
@@ -363,7 +363,7 @@ def _shown(given: tuple[int, list[BodyRun]] | Reply) -> Reply:
     if type(given) is not tuple:
         return given
     count, runs = given
-    return Several(count, [view for body, first, last in runs for view in body.views(first, last)])
+    return Several(count, [view for body, first, last in runs for view in loaded(body).views(first, last)])
 
 
 def _stretches(block: Block, begin: int, end: int, owner: int) -> Iterator[tuple[int, int]]:
@@ -612,7 +612,7 @@ def _new_entries(
     if claims is None:
         reply = reply_of(runs)
     else:
-        fresh = (segment.frame_at(at) for segment, first, last in runs for at in range(first, last))
+        fresh = (segment.entries.frame_at(at) for segment, first, last in runs for at in range(first, last))
         reply = [*claimed, *(_with_history(entry, 0, 0) for entry in fresh)]
     return (yield from _deliver_many(ctx, ref, consumer, runs, read.noack, reply))
 

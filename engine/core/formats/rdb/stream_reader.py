@@ -18,7 +18,6 @@ from operator import lt
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.formats import restore
 from engine.core.formats.rdb import group_fields
 from engine.core.formats.rdb.group_fields import (
     CONSUMER,
@@ -117,7 +116,7 @@ class Pending:
             ids, times, counts, owners = self._ids.pop(), self._times.pop(), self._counts.pop(), self._owners.pop()
             if (owners == _NOT_YET).any():
                 raise BadFormatError
-            restore.add_block(pending, _block(ids, times, counts, owners))
+            pending.append_block(_block(ids, times, counts, owners))
             yield False
         return pending
 

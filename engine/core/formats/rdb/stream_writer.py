@@ -69,8 +69,8 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
     for first, last in segment.runs(0, len(segment)):
         while first < last:
             end = min(first + size - len(ms), last)
-            frames += segment.frames(first, end)
-            more_ms, more_seq = segment.id_columns(first, end)
+            frames += segment.entries.frames(first, end)
+            more_ms, more_seq = segment.entries.id_columns(first, end)
             ms += more_ms
             seq += more_seq
             first = end

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
 from typing import Protocol
 
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.entries import IdColumns
-from streamwire.entry_batch import EntryBatch
+from engine.core.streams.entries import Plain
 
 _CODECS = ("lz4", "zstd")
 #: Added to the codec's index in ``_CODECS`` if the chunks are columns.
@@ -46,7 +44,7 @@ class Place(Protocol):
 
 
 class Stored:
-    """Stored entries 0 .. n-1 of one segment, with the methods of ``Packed``.
+    """Stored entries 0 .. n-1 of one segment.
 
     ``number`` is the cache's number for the first chunk.
     """
@@ -76,41 +74,14 @@ class Stored:
             self.cache.add_block(self.number, found, len(data))
         return found
 
-    def id_at(self, index: int) -> int:
-        """Return the ID of the entry at ``index``."""
-        return self.last_id if index == self._count - 1 else self.packed().id_at(index)
-
-    def position(self, entry_id: int) -> int:
-        """Return the index of the first entry whose ID is not below ``entry_id``."""
-        return self.packed().position(entry_id)
-
-    def id_columns(self, low: int, high: int) -> IdColumns:
-        """Return the IDs of the entries [low, high)."""
-        return self.packed().id_columns(low, high)
-
-    def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
-        return self.packed().views(low, high)
-
-    def frame_at(self, index: int) -> bytes:
-        """Return the frame at ``index``."""
-        return self.packed().frame_at(index)
-
-    def frames(self, low: int, high: int) -> list[bytes]:
-        """Return a list of the frames [low, high)."""
-        return self.packed().frames(low, high)
-
-    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (ID, frame) of the entries [low, high) lazily, chunk by chunk."""
-        return self.packed().pairs(low, high)
-
-    def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high) (at least one) as columns; None if stored as frames."""
-        return self.packed().columns(low, high)
-
     def copy(self, cache: SpanCache) -> Stored:
         """Return the same entries, at the same location on disk, with another cache."""
         return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
+
+
+def loaded(body: Plain | Packed | Stored) -> Plain | Packed:
+    """Return the entries of a segment's body, read from the disk if they are stored there."""
+    return body.packed() if isinstance(body, Stored) else body
 
 
 def form_of(packed: Packed) -> int:

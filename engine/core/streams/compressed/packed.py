@@ -408,7 +408,7 @@ class Packed:
             return plain.id_columns(low - first, high - first)
         return self._id_columns(low, high)
 
-    def _id_columns(self, low: int, high: int) -> tuple[memoryview[int], memoryview[int]]:
+    def _id_columns(self, low: int, high: int) -> IdColumns:
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         first = self.starts[chunk]
         counts = [behind - begin for begin, behind in pairwise([*self.starts[chunk:end], high])]
@@ -423,7 +423,7 @@ class Packed:
         same = np.maximum.accumulate(same)
         sums = np.cumsum(rests + np.uint64(1))
         seq = sums - sums[same] + rests[same]
-        return ms[low - first :].data, seq[low - first :].data
+        return array("Q", ms[low - first :].tobytes()), array("Q", seq[low - first :].tobytes())
 
     def _offset(self, index: int) -> int:
         """Return the offset of the frame at ``index`` among all frames; for ``len(self)``, the end of all frames."""
@@ -473,8 +473,7 @@ class Packed:
         plain = Plain()
         plain.data = span.data
         plain.offsets = array("I", offsets.astype(np.uint32).tobytes())
-        ms, seq = self._id_columns(span.first, self.starts[end])
-        plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+        plain.ms, plain.seq = self._id_columns(span.first, self.starts[end])
         self.cache.add_bytes(span, len(plain) * INDEX_BYTES)
         return plain
 

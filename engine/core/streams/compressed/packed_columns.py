@@ -319,9 +319,8 @@ class PackedColumns(Packed):
         """Return a span's frames as plain entries, which have a full index."""
         assert isinstance(span, _Made)
         plain = Plain()
-        ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
         plain.data, plain.offsets = span.data, span.begins[:-1]
-        plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+        plain.ms, plain.seq = self._id_columns(span.first, self.starts[span.end_chunk])
         self.cache.add_bytes(span, len(plain) * layout.INDEX_BYTES)
         return plain
 
