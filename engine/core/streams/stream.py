@@ -38,11 +38,11 @@ class Stream:
 
     __slots__ = (
         "__weakref__",
-        "firsts",
         "_folded",
         "_own_groups",
         "_segments",
         "entries_added",
+        "firsts",
         "groups",
         "last_id",
         "length",
