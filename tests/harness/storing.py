@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.core.dispatch import Core
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packer import pack
+from engine.core.streams.entries import Plain
 from engine.shell.durability.files import Files
 from engine.shell.durability.segments import FOLDER, SegmentFiles
 
@@ -25,7 +26,7 @@ def store(core: Core, files: SegmentFiles) -> int:
     waiting = len(storage.sealed)
     found, _ = storage.sealed.pop(waiting, waiting)
     for number, segment in enumerate(found):
-        body = segment.body if segment.is_packed else pack(segment.plain, storage.cache)
+        body = pack(segment.body, storage.cache) if isinstance(segment.body, Plain) else segment.body
         try:
             (location,) = files.write([body])
         except OSError:

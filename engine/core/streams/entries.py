@@ -11,7 +11,7 @@ cannot be resized while a view of it exists, so ``Plain.views`` copies from it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -22,9 +22,6 @@ from streamwire.entry_batch import EntryBatch
 
 #: Frames of up to this many bytes in total are copied: a view would keep the whole buffer alive.
 _VIEW_BYTES = 512
-
-#: Number of entries that ``pairs`` copies together.
-_AT_ONCE = 32
 
 #: IDs as two columns, milliseconds and sequence numbers.
 IdColumns = tuple["array[int]", "array[int]"]
@@ -90,13 +87,6 @@ class Plain:
         """Return a list of the frames [low, high)."""
         data = self.data
         return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
-
-    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (ID, frame) of the entries [low, high) lazily."""
-        for begin in range(low, high, _AT_ONCE):
-            end = min(begin + _AT_ONCE, high)
-            for ms, seq, frame in zip(*self.id_columns(begin, end), self.frames(begin, end), strict=True):
-                yield ms << 64 | seq, frame
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
         """Return None, because plain entries are not stored as columns."""

@@ -81,11 +81,6 @@ class Segment:
         return loaded(self.body)
 
     @property
-    def is_packed(self) -> bool:
-        """Whether the entries are compressed, in memory or on disk."""
-        return not isinstance(self.body, Plain)
-
-    @property
     def is_stored(self) -> bool:
         """Whether the entries are on disk and not in memory."""
         return isinstance(self.body, Stored)

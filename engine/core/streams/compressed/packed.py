@@ -523,14 +523,6 @@ class Packed:
         data = b"".join(self._slices(low, high))
         return [data[begin:end] for begin, end in pairwise(accumulate(self._lengths(low, high), initial=0))]
 
-    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (ID, frame) of the entries [low, high) lazily, chunk by chunk."""
-        while low < high:
-            end = min(self.starts[bisect_right(self.starts, low)], high)
-            for ms, seq, frame in zip(*self.id_columns(low, end), self.frames(low, end), strict=True):
-                yield ms << 64 | seq, frame
-            low = end
-
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
         """Return None, because the entries are stored as frames."""
         return None
@@ -539,8 +531,7 @@ class Packed:
         """Return the entries as an immutable ``Plain`` object. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
         data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
-        ms, seq = self._id_columns(0, len(self))
-        plain.extend(data, list(self._lengths(0, len(self))), array("Q", ms.tobytes()), array("Q", seq.tobytes()))
+        plain.extend(data, list(self._lengths(0, len(self))), *self._id_columns(0, len(self)))
         plain.freeze()
         return plain
 

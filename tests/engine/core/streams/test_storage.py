@@ -153,7 +153,6 @@ def test_packed_entries_equal_plain_entries(numbers, most, as_columns, random):
     high += 1
     ms, seq = cold.id_columns(low, high)
     assert [milliseconds << 64 | sequence for milliseconds, sequence in zip(ms, seq, strict=True)] == ordered[low:high]
-    assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
     assert cold.frames(low, high) == plain.frames(low, high)
     assert b"".join(cold.views(low, high)) == b"".join(plain.views(low, high))
 

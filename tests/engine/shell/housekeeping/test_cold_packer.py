@@ -12,6 +12,7 @@ from engine.core.protocol import ids, pace
 from engine.core.streams.compressed.disk_entries import payload
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
+from engine.core.streams.entries import Plain
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import ColdPacker
@@ -49,7 +50,7 @@ def test_cold_segments_are_packed_and_stay_readable(as_columns):
     async def run() -> None:
         packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
         packer.start()
-        await until(lambda: all(segment.is_packed for segment in list(stream.segments())[:-1]))
+        await until(lambda: all(not isinstance(segment.body, Plain) for segment in list(stream.segments())[:-1]))
         packer.stop()
 
     asyncio.run(run())
@@ -160,7 +161,7 @@ def test_no_compression_leaves_segments_as_they_are():
         packer.stop()
 
     asyncio.run(run())
-    assert not any(segment.is_packed for segment in stream.segments())
+    assert all(isinstance(segment.body, Plain) for segment in stream.segments())
 
 
 class Hand:
@@ -211,7 +212,7 @@ def test_a_load_at_full_speed_leaves_few_segments_unpacked(works):
         packer.search()
         for number in range(1000):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
-        unpacked = [segment for segment in stream.segments() if not segment.is_packed]
+        unpacked = [segment for segment in stream.segments() if isinstance(segment.body, Plain)]
         # Segments taken by the thread are not waiting, and the last segment is open.
         assert len(unpacked) <= 8 + 1 + (0 if works else 2)
     assert stream.length == 10_000 + ENTRIES
@@ -231,7 +232,9 @@ def test_only_segments_above_the_age_are_packed():
         sealed_ever.append(sum(segment.sealed for segment in segments))
         packer.search()
         # Ten searches take a second.
-        assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
+        assert sum((not isinstance(segment.body, Plain)) for segment in segments) == (
+            sealed_ever[look - 9] if look >= 9 else 0
+        )
         for number in range(6000 if look < 5 else 0):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
     assert sealed_ever[-1] > 80
@@ -277,7 +280,7 @@ def test_segments_rejected_by_the_disk_are_stored_later():
         packer.search()
     cold = list(stream.segments())[:-1]
     assert len(cold) >= 3
-    assert all(segment.is_packed and not segment.is_stored for segment in cold)
+    assert all((not isinstance(segment.body, Plain)) and not segment.is_stored for segment in cold)
     shelf.room = 1000
     for _ in range(20):
         packer.search()
