@@ -178,7 +178,7 @@ class Stream:
         end = len(segment) if segment.body.last_id <= high else segment.entries.position(high + 1)
         return segment, begin, end
 
-    def _ranges(self, low: int, high: int) -> Iterator[Run]:
+    def ranges(self, low: int, high: int) -> Iterator[Run]:
         """Yield (segment, i, j) in order: the segment's entries [i, j), live or dead, have low <= ID <= high."""
         for number in range(self._locate(low), len(self._segments)):
             if self.firsts[number] > high:
@@ -187,7 +187,7 @@ class Stream:
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
         """Yield the live entries with low <= ID <= high as runs, in order."""
-        for segment, begin, end in self._ranges(low, high):
+        for segment, begin, end in self.ranges(low, high):
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
@@ -240,11 +240,11 @@ class Stream:
 
     def snapshots(self, low: int, high: int) -> list[Run]:
         """Return (segment, i, j) for each segment of [low, high]: a read-only snapshot, and entries, live or dead."""
-        return [(segment.snapshot(), begin, end) for segment, begin, end in self._ranges(low, high)]
+        return [(segment.snapshot(), begin, end) for segment, begin, end in self.ranges(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
         """Request that the segments of [low, high] are packed as columns."""
-        for segment, *_ in self._ranges(low, high):
+        for segment, *_ in self.ranges(low, high):
             segment.want_columns()
 
     def ids(self, low: int, high: int) -> list[int]:

@@ -38,7 +38,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
 from engine.core.streams.compressed.disk_entries import loaded
 from engine.core.streams.runs import Run, size_in_memory
-from engine.core.streams.segment import Body
+from engine.core.streams.segment import Body, Segment
 from engine.core.streams.stream import Stream, counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
@@ -106,53 +106,30 @@ def _blocks(
         parts = many_parts(stream, low, high, count)
         if parts is not None:
             stream.want_columns(low, high)
-            size = sum(1 for _ in _by_part(*parts))
+            size = sum(1 for _ in _live_parts(*parts))
             held = size_in_memory(segment.body for segment, _, _ in parts[0])
-            return Pages(list, size, _pages(_by_part(*parts), names), held)
+            return Pages(list, size, _pages(_live_parts(*parts), names), held)
     else:
         count = min(count or pace.MANY_ENTRIES, pace.MANY_ENTRIES)
-    return _at_once(stream.runs(low, high), count, most_bytes, names)
-
-
-def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[bytes] | None) -> list[Array]:
-    """Return the blocks of the first ``left`` entries (0: of all entries), and stop when they have ``room`` bytes."""
     blocks: list[Array] = []
-    frames: list[Buffer] = []
-    framed = 0
-    for segment, first, end in runs:
+    for segment, runs in _live_parts(stream.ranges(low, high), count):
         segment.want_columns()
-        last = min(end, first + left) if left else end
-        columns = _columns(segment.body, first, last, names)
-        if columns is None:
-            views = segment.entries.views(first, last)
-            frames += views
-            framed += last - first
-            size = sum(map(len, views))
-        else:
-            if framed:
-                blocks.append(_framed(framed, frames))
-                frames, framed = [], 0
-            block, size = columns
-            blocks.append(block)
-        if left:
-            left -= last - first
-            if not left:
+        block, size = _block(segment.body, runs, names)
+        blocks.append(block)
+        if most_bytes is not None:
+            most_bytes -= size
+            if most_bytes <= 0:
                 break
-        if room is not None:
-            room -= size
-            if room <= 0:
-                break
-    if framed:
-        blocks.append(_framed(framed, frames))
     return blocks
 
 
-#: A segment's body, and ranges [i, j) of its entries that are live.
-_Part = tuple[Body, list[tuple[int, int]]]
+#: A segment, and ranges [i, j) of its entries that are live.
+_Part = tuple[Segment, list[tuple[int, int]]]
 
 
-def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
-    """Yield the first ``left`` live entries, grouped by segment."""
+def _live_parts(parts: Iterable[Run], left: int) -> Iterator[_Part]:
+    """Yield the first ``left`` live entries (0: all), grouped by segment. ``parts`` may have dead entries, too."""
+    left = left or ids.MAX_ID
     for segment, begin, end in parts:
         runs: list[tuple[int, int]] = []
         for first, behind in segment.runs(begin, end):
@@ -162,7 +139,7 @@ def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
             if not left:
                 break
         if runs:
-            yield segment.body, runs
+            yield segment, runs
         if not left:
             return
 
@@ -171,12 +148,8 @@ def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[l
     """Yield pages of about half a megabyte, with one block per part."""
     page: list[Array] = []
     room = pace.PAGE_BYTES
-    for body, runs in parts:
-        columns = _columns(body, *runs[0], names) if len(runs) == 1 else None
-        if columns is None:
-            views = [view for first, last in runs for view in loaded(body).views(first, last)]
-            columns = _framed(sum(last - first for first, last in runs), views), sum(map(len, views))
-        block, size = columns
+    for segment, runs in parts:
+        block, size = _block(segment.body, runs, names)
         page.append(block)
         room -= size
         if room <= 0:
@@ -186,8 +159,16 @@ def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[l
         yield page
 
 
-def _framed(count: int, views: list[Buffer]) -> Array:
-    return Array([count, _bulk(views)])
+def _block(body: Body, runs: list[tuple[int, int]], names: frozenset[bytes] | None) -> tuple[Array, int]:
+    """Return entries of one segment as a block, and its size in bytes.
+
+    It has columns if the entries are stored as columns, are adjacent, and are not few.
+    """
+    columns = _columns(body, *runs[0], names) if len(runs) == 1 else None
+    if columns is not None:
+        return columns
+    views = [view for first, last in runs for view in loaded(body).views(first, last)]
+    return Array([sum(last - first for first, last in runs), _bulk(views)]), sum(map(len, views))
 
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
