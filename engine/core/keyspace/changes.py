@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from engine.core.keyspace.hash import Hash
+from engine.core.protocol import pace
 from engine.core.protocol.replies import Steps
 
-#: Tables with more elements than this are freed in pieces of this many elements. A piece takes a few milliseconds.
-_LARGE = 10_000
 Table = dict[Any, Any] | list[Any]
 #: Later than any time.
 NEVER = 1 << 63
@@ -156,7 +155,7 @@ class Changes:
         Tables that are not queued are freed when the caller drops its references. While a log is replayed, tables of
         any size are freed in this way.
         """
-        if self.replaying or sum(map(len, tables)) <= _LARGE:
+        if self.replaying or sum(map(len, tables)) <= pace.FREED:
             return False
         self.discarded += tables
         return True
@@ -166,15 +165,16 @@ class Changes:
         if isinstance(value, Hash):
             self.discard(*value.tables())
 
-    def free(self, most: int = _LARGE) -> bool:
-        """Free up to ``most`` elements of discarded tables; return whether any elements remain.
+    def free(self, most: int | None = None) -> bool:
+        """Free up to ``most`` elements (`pace.FREED` if None) of discarded tables; return whether any elements remain.
 
         Large values among the elements become discarded tables themselves, and are freed by later calls.
         """
-        while self.discarded and most > 0:
+        left = pace.FREED if most is None else most
+        while self.discarded and left > 0:
             table = self.discarded[-1]
-            count = min(most, len(table))
-            most -= count
+            count = min(left, len(table))
+            left -= count
             if isinstance(table, dict):
                 values = [table.popitem()[1] for _ in range(count)]
             else:

@@ -8,20 +8,18 @@ decompressed entries: its budget belongs to the server, so a size would depend o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from operator import methodcaller
 from typing import Any, TypeVar
 
 from engine.core.keyspace.hash import Hash
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.group import Group
+from engine.core.streams.pending import size_of
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 
-#: Shallow size of an object in bytes.
-_size_of: Callable[[object], int] = methodcaller("__sizeof__")
 #: Size of a dictionary entry: hash, key, value, and its share of an index table that is two thirds full.
 _DICT_ENTRY = 36
 #: Overhead of a key besides its bytes: its entry in the table of slots, its slot, and its element in each of three
@@ -46,7 +44,7 @@ def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
     A long value is estimated from ``samples`` elements. If ``samples`` is 0, all elements are measured, but not more
     than ``_FIELDS`` of a hash.
     """
-    return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
+    return size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 
 def of_value(value: Any, samples: int = 0) -> int:
@@ -54,9 +52,9 @@ def of_value(value: Any, samples: int = 0) -> int:
     if isinstance(value, Stream):
         return of_stream(value, samples)
     if isinstance(value, Hash):
-        sizes = (_size_of(field) + _size_of(word) for field, word in value.items())
-        return _size_of(value) + _sampled(sizes, len(value), min(samples or _FIELDS, _FIELDS))
-    return _size_of(value)
+        sizes = (size_of(field) + size_of(word) for field, word in value.items())
+        return size_of(value) + _sampled(sizes, len(value), min(samples or _FIELDS, _FIELDS))
+    return size_of(value)
 
 
 def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
@@ -74,7 +72,7 @@ def of_stream(stream: Stream, samples: int = 0) -> int:
     """Return the size of a stream with its groups and producers. ``samples`` is raised to a minimum for each part."""
     of_parts, of_groups = (max(samples, _SEGMENTS), max(samples, _GROUPS)) if samples else (0, 0)
     pieces = stream.pieces()
-    size = _size_of(stream)
+    size = size_of(stream)
     size += _sampled(map(_of_piece, _spread(pieces, of_parts)), len(pieces), of_parts)
     largest, others = _by_size(list(stream.groups.items()), of_groups)
     size += sum(_of_named_group(item, samples) for item in largest)
@@ -102,38 +100,38 @@ def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
 
 
 def _of_named_group(named: tuple[bytes, Group], samples: int) -> int:
-    return _DICT_ENTRY + _size_of(named[0]) + of_group(named[1], samples)
+    return _DICT_ENTRY + size_of(named[0]) + of_group(named[1], samples)
 
 
 def _of_producer(producer: bytes, sent: Mapping[bytes, int], samples: int) -> int:
-    of_sent = (_size_of(iid) + _size_of(entry_id) for iid, entry_id in sent.items())
-    return _DICT_ENTRY + _size_of(producer) + _size_of(sent) + _sampled(of_sent, len(sent), samples)
+    of_sent = (size_of(iid) + size_of(entry_id) for iid, entry_id in sent.items())
+    return _DICT_ENTRY + size_of(producer) + size_of(sent) + _sampled(of_sent, len(sent), samples)
 
 
 def of_segment(segment: Segment) -> int:
     """Return the current size of a segment (plain, packed, or on disk)."""
-    size = _size_of(segment)
+    size = size_of(segment)
     if segment.dead is not None:
-        size += _size_of(segment.dead)
+        size += size_of(segment.dead)
     body = segment.body
     if isinstance(body, Stored):
         return size + of_stored(body)
-    size += _size_of(body)
+    size += size_of(body)
     if isinstance(body, Packed):
-        return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays))
+        return size + size_of(body.blob) + sum(map(size_of, body.index_arrays))
     if isinstance(body.data, memoryview):
         size += body.data.nbytes
-    return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
+    return size + sum(map(size_of, (body.data, body.offsets, body.ms, body.seq)))
 
 
 def of_stored(body: Stored) -> int:
     """Return the memory used by entries on disk."""
-    return _size_of(body) + _size_of(body.place)
+    return size_of(body) + size_of(body.place)
 
 
 def of_group(group: Group, samples: int = 0) -> int:
     """Return the size of a consumer group: its consumers and its pending entries list."""
     some = max(samples, _MEMBERS) if samples else 0
-    size = _size_of(group) + _size_of(group.consumers) + _size_of(group.by_number) + _size_of(group.nacked)
-    sizes = (_size_of(consumer) + _size_of(consumer.name) for consumer in group.consumers.values())
+    size = size_of(group) + size_of(group.consumers) + size_of(group.by_number) + size_of(group.nacked)
+    sizes = (size_of(consumer) + size_of(consumer.name) for consumer in group.consumers.values())
     return size + _sampled(sizes, len(group.consumers), some) + group.pending.footprint(some)

@@ -22,12 +22,11 @@ from typing import Any
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.key_table import KeyTable
+from engine.core.protocol import pace
 from engine.core.streams.segment import Segment, Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Approximate duration of a step in microseconds.
-_AT_ONCE = 2000
 #: Approximate microseconds to copy a key, without its value.
 _KEY_US = 0.2
 #: Approximate microseconds to copy the deadline of a key.
@@ -36,8 +35,6 @@ _DEADLINE_US = 0.4
 _FIELDS_PER_US = 25
 #: Number of fields of a hash that are freed at once.
 _FREED = 5000
-#: Maximum number of keys that one call of ``_Walk.advance`` examines.
-_NAMES = 500
 
 #: Keys, their values, and deadlines by key in milliseconds since the epoch.
 Part = tuple[list[bytes], list[Any], dict[bytes, int]]
@@ -128,12 +125,12 @@ class ImageBuilder:
         """Capture all remaining keys."""
         for walk in self._walks:
             while not walk.is_complete:
-                walk.advance(_AT_ONCE)
+                walk.advance(pace.IMAGE_US)
         self.cancel()
 
     def step(self) -> bool:
         """Capture more keys; return whether the image is complete. The databases are then no longer guarded."""
-        left: float = _AT_ONCE
+        left: float = pace.IMAGE_US
         for walk in self._walks:
             while left > 0 and not walk.is_complete:
                 left -= walk.advance(left)
@@ -204,7 +201,7 @@ class _Walk:
 
     def advance(self, most: float) -> float:
         """Capture keys for about ``most`` microseconds; return an estimate of the microseconds that were needed."""
-        begin = max(self._left - _NAMES, 0)
+        begin = max(self._left - pace.IMAGE_NAMES, 0)
         names, values = self._table.names[begin : self._left], self._table.values[begin : self._left]
         work = _KEY_US * len(names)
         if {*map(type, values)} != {bytes}:

@@ -13,8 +13,28 @@ from __future__ import annotations
 MANY_IDS = 2000
 #: Number of IDs parsed per step.
 PARSED = 5000
-#: Number of IDs, or of trimmed entries whose references are looked up, per step.
+#: Number of IDs, deleted keys, or trimmed entries whose references are looked up, per step.
 IDS = 500
+#: Number of words above which a command on strings or hashes runs in steps.
+MANY_ARGUMENTS = 5000
+#: Number of words, or of names of keys or fields, per step; even, so that pairs stay together.
+NAMES = 2000
+#: Number of keys or fields above which they are deleted, matched, copied or dumped in steps.
+MANY_NAMES = 2000
+#: Size in bytes above which DUMP and RESTORE process any payload in steps.
+PAYLOAD = 200_000
+#: Number of pieces of a value that DUMP writes, and RESTORE reads, per step.
+PIECES = 2
+#: Number of elements of a hash, or of records of pending entries, per piece.
+ELEMENTS = 64
+#: Number of bytes added to a checksum per step; also the minimum size of the chunks of DUMP's reply.
+CHECKED = 256 * 1024
+#: Number of elements of discarded tables freed per step; smaller tables are freed at once.
+FREED = 10_000
+#: Approximate duration of a step of an image of all databases, in microseconds.
+IMAGE_US = 2000.0
+#: Number of keys that a step of an image examines at most.
+IMAGE_NAMES = 500
 #: Number of groups per step or page.
 GROUPS = 100
 #: Number of pending entries above which a command that processes them runs in steps.
@@ -48,5 +68,7 @@ PAGE_ROWS = 500
 MANY_WORDS = 10_000
 #: Number of simple elements per page.
 PAGE_WORDS = 4000
+#: Number of words per page of a reply with the words of a hash, and number above which it is paged.
+PAGE_FIELDS = 10_000
 #: Number of consumers sorted at once.
 SORTED = 4000

@@ -301,7 +301,7 @@ MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
 #: Shallow size of an object in bytes.
-_size_of: Callable[[object], int] = methodcaller("__sizeof__")
+size_of: Callable[[object], int] = methodcaller("__sizeof__")
 
 Record = tuple[Block, int]
 
@@ -337,17 +337,17 @@ class PendingList:
 
         If ``samples`` is not 0, the size is estimated from up to ``samples`` evenly spread blocks.
         """
-        size = sum(_size_of(part) for part in (self, self._blocks, self._firsts, self.per_owner))
+        size = sum(size_of(part) for part in (self, self._blocks, self._firsts, self.per_owner))
         count = len(self._blocks)
         measured = min(count, samples) if samples else count
         of_blocks = 0
         for number in range(measured):
             at = count * number // measured
             block = self._blocks[at]
-            of_blocks += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(self._firsts[at])
-            of_blocks += _size_of(block.time) + _size_of(block.oldest)
+            of_blocks += size_of(block) + size_of(block.ms) + size_of(block.seq) + size_of(self._firsts[at])
+            of_blocks += size_of(block.time) + size_of(block.oldest)
             if block.owners is not None:
-                of_blocks += _size_of(block.owners) + _size_of(block.times) + _size_of(block.counts)
+                of_blocks += size_of(block.owners) + size_of(block.times) + size_of(block.counts)
         return size + (of_blocks * count // measured if measured else 0)
 
     def _count(self, owner: int, change: int) -> None:

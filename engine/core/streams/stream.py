@@ -28,7 +28,7 @@ from engine.settings.config import Config
 from engine.text import messages
 
 #: Fewer entries of a segment than this are deleted one by one.
-_MANY = 32
+DELETED_TOGETHER = 32
 #: Maximum number of stored segments that are folded (see ``_fold``) when a new segment starts.
 _FOLDED_AT_ONCE = 64
 
@@ -382,7 +382,7 @@ class Stream:
         If an entry cannot be read, this raises UnreadableError and deletes nothing.
         """
         self.load_segments(entry_ids)
-        if len(entry_ids) < _MANY:
+        if len(entry_ids) < DELETED_TOGETHER:
             return sum(map(self.delete, entry_ids))
         deleted, greatest = self._remove_many(sorted(set(entry_ids)))
         self.max_deleted_id = max(self.max_deleted_id, greatest)
@@ -401,7 +401,7 @@ class Stream:
             segment = self._unfold(number)
             behind = number + 1 < len(self._segments)
             end = bisect_left(entry_ids, self.firsts[number + 1], at) if behind else len(entry_ids)
-            if not segment.sealed or end - at < _MANY:
+            if not segment.sealed or end - at < DELETED_TOGETHER:
                 for entry_id in entry_ids[at:end]:
                     number, index = self._find(entry_id)
                     if index >= 0:

@@ -16,6 +16,7 @@ from engine.core.formats.rdb.primitives import BadFormatError, Reader, crc64
 from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, forms_version
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
+from engine.core.protocol import pace
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.segment import Storage
@@ -27,20 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
-#: DUMP writes a stream in steps if the number of its entries, groups and pending entries is at least this.
-_LONG = 2000
-#: DUMP writes a hash in steps if it has at least this many fields.
-_MANY = 5000
-#: Size in bytes above which DUMP and RESTORE process any payload in steps.
-_LONG_PAYLOAD = 200_000
-#: Number of pieces of an encoded value that DUMP writes per step. RESTORE reads a payload with
-#: ``value_reader.load``, and runs this many steps of that function in each step of the command.
-_NODES = 2
 #: Number of bytes up to which DUMP writes more pieces per step.
 _SHORT = 4096
-#: Minimum size in bytes of the chunks of DUMP's reply, except the last ones. Also the maximum number of bytes added
-#: to the checksum per step.
-_CHECKED = 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
@@ -63,13 +52,13 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
     chunks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
-    while found := list(islice(pieces, _NODES)):
+    while found := list(islice(pieces, pace.PIECES)):
         # The pieces of groups without pending entries are short: take more of them.
         while sum(map(len, found)) < _SHORT and (more := list(islice(pieces, len(found)))):
             found += more
         waiting += found
         size += sum(map(len, found))
-        if size >= _CHECKED:
+        if size >= pace.CHECKED:
             chunks.append(b"".join(waiting))
             waiting, size = [], 0
         yield
@@ -92,10 +81,10 @@ def _sent(chunks: list[bytes]) -> Iterator[list[Reply]]:
 
 
 def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
-    for at in range(0, len(payload), _CHECKED):
+    for at in range(0, len(payload), pace.CHECKED):
         if at:
             yield
-        crc = crc64(payload[at : at + _CHECKED], crc)
+        crc = crc64(payload[at : at + pace.CHECKED], crc)
     return crc
 
 
@@ -123,10 +112,10 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
 
 
 def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
-    """Run ``_NODES`` steps of a reader in each step. The reader must already have all of its input."""
+    """Run ``pace.PIECES`` steps of a reader in each step. The reader must already have all of its input."""
     while True:
         try:
-            for _ in range(_NODES):
+            for _ in range(pace.PIECES):
                 next(reading)
         except StopIteration as end:
             value: T = end.value
@@ -142,16 +131,16 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     is_apart = False
     if isinstance(value, Stream):
         size = value.length + len(value.groups)
-        if size >= _LONG or size + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
+        if size + sum(len(group.pending) for group in value.groups.values()) >= pace.MANY_NAMES:
             # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
             work, is_apart = _dump_in_steps(*writer.dumped(value.copy(Storage.for_reading_once()))), True
-    elif isinstance(value, Hash) and len(value) >= _MANY:
+    elif isinstance(value, Hash) and len(value) >= pace.MANY_NAMES:
         work = _dump_in_steps(*writer.dumped(value))
     if work is None and value is not None:
         # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
         version, pieces = writer.dumped(value)
         chunks = list(pieces)
-        if sum(map(len, chunks)) <= _LONG_PAYLOAD:
+        if sum(map(len, chunks)) <= pace.PAYLOAD:
             return _whole(version, chunks)
         work, is_apart = _dump_in_steps(version, iter(chunks)), True
     return None if work is None else ctx.in_steps(argv, work, is_apart=is_apart)
@@ -203,7 +192,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
                 raise CommandError(messages.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline)
 
-    return ctx.in_steps(argv, work()) if len(payload) > _LONG_PAYLOAD else Steps(argv, work()).all()
+    return ctx.in_steps(argv, work()) if len(payload) > pace.PAYLOAD else Steps(argv, work()).all()
 
 
 def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) -> Reply:

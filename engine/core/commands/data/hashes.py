@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.keys import MANY, counted, parse_cursor, parse_scan_options, scan_reply
+from engine.core.commands.data.keys import counted, parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
+from engine.core.protocol import pace
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply
 from engine.text import longdouble, messages
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: HSCAN returns a hash with up to this many fields at once.
-_SCANNED_AT_ONCE = 128
+SCANNED_AT_ONCE = 128
 #: Maximum number of draws with repetition.
 _MOST_DRAWS = 1_000_000
-#: Number of words per page of a long reply. Collecting a page takes a few milliseconds.
-_PAGE = 10_000
 
 
 def hash_at(ctx: Context, key: bytes) -> Hash | None:
@@ -57,7 +56,7 @@ def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
     if len(argv) % 2:
         raise CommandError(messages.wrong_arity(argv[0].lower()))
-    if len(argv) > MANY:
+    if len(argv) > pace.MANY_ARGUMENTS:
         return counted(ctx, argv, 2, hset)
     return _put_fields(ctx, argv[1], argv[2:], b"hset")
 
@@ -67,7 +66,7 @@ def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
     if len(argv) % 2:
         raise CommandError(messages.wrong_arity(argv[0].lower()))
-    if len(argv) > MANY:
+    if len(argv) > pace.MANY_ARGUMENTS:
         return counted(ctx, argv, 2, hset, reply=OK)
     _put_fields(ctx, argv[1], argv[2:], b"hset")
     return OK
@@ -117,13 +116,13 @@ def hvals(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _listed(ctx: Context, argv: list[bytes], kind: type[list[Reply]], size: int, words: Iterable[Reply]) -> Reply:
     """Return ``size`` words, made from a hash, as a reply of this kind; in steps and pages if there are many."""
-    if size <= _PAGE:
+    if size <= pace.PAGE_FIELDS:
         return kind(words)
 
     def work() -> Generator[None, None, Reply]:
         pages: list[list[Reply]] = []
         left = iter(words)
-        while page := list(islice(left, _PAGE)):
+        while page := list(islice(left, pace.PAGE_FIELDS)):
             pages.append(page)
             yield
         pages.reverse()
@@ -154,7 +153,7 @@ def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes fields of a hash, and returns how many existed."""
-    if len(argv) > MANY:
+    if len(argv) > pace.MANY_ARGUMENTS:
         return counted(ctx, argv, 2, hdel)
     key, db = argv[1], ctx.db
     fields = hash_at(ctx, key)
@@ -227,7 +226,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
             names = list(filter(matcher(pattern), names))
         return list(names) if without_values else [word for name in names for word in (name, fields[name])]
 
-    if len(fields) > _SCANNED_AT_ONCE:
+    if len(fields) > SCANNED_AT_ONCE:
         return scan_reply(ctx, argv, cursor, count, fields.walk, found)
     return [b"0", found(list(fields))]
 

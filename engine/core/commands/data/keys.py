@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import TYPE_NAMES, Database, Value, type_name
 from engine.core.keyspace.hash import Hash
+from engine.core.protocol import pace
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple, holding, paged
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
@@ -22,12 +23,6 @@ from engine.text.globs import matcher
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
-
-
-#: Number of words above which a command runs in steps.
-MANY = 5000
-#: Number of words per step; even, so that pairs stay together.
-AT_ONCE = 2000
 
 
 def counted(
@@ -43,7 +38,7 @@ def counted(
 
     If given, return ``reply`` instead of the sum.
     """
-    size = at_once or AT_ONCE
+    size = at_once or pace.NAMES
 
     def work() -> Generator[None, None, Reply]:
         count = 0
@@ -55,8 +50,6 @@ def counted(
     return ctx.in_steps(argv, work())
 
 
-#: Number of names processed per step.
-_NAMES_PER_STEP = 2000
 #: Input that C's strtoull accepts: whitespace, sign and digits, up to the first zero byte.
 _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
@@ -113,15 +106,15 @@ def scan_reply(
 
     ``walk`` is a method like ``Hash.walk``. Between the steps, names may change as between the calls of an iteration.
     """
-    following, names = walk(cursor, min(count, _NAMES_PER_STEP))
-    if not following or count <= _NAMES_PER_STEP:
+    following, names = walk(cursor, min(count, pace.NAMES))
+    if not following or count <= pace.NAMES:
         return [b"%d" % following, found(names)]
 
     def work() -> Generator[None, None, Reply]:
         elements, position, left = found(names), following, count
-        while position and (left := left - _NAMES_PER_STEP) > 0:
+        while position and (left := left - pace.NAMES) > 0:
             yield
-            position, more = walk(position, min(left, _NAMES_PER_STEP))
+            position, more = walk(position, min(left, pace.NAMES))
             elements += found(more)
         return holding([b"%d" % position, paged(elements)])
 
@@ -150,10 +143,6 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     return scan_reply(ctx, argv, cursor, count, db.scan, found)
 
 
-#: More keys or fields than this are deleted, matched or copied in steps. Also the number matched or copied per step.
-_MANY = 2000
-#: Number of keys deleted per step.
-_AT_ONCE = 500
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
 # -- deleting -------------------------------------------------------------------------------------------------------
@@ -169,8 +158,8 @@ _FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large ta
 @key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity=_DELETING)
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
-    if len(argv) > _MANY:
-        return counted(ctx, argv, 1, delete, at_once=_AT_ONCE)
+    if len(argv) > pace.MANY_NAMES:
+        return counted(ctx, argv, 1, delete, at_once=pace.IDS)
     db, changes, deleted = ctx.db, ctx.changes, []
     for key in argv[1:]:
         if db.delete(key):
@@ -258,15 +247,15 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     if argv[1] == b"*":
         return paged(keys)
     matches = matcher(argv[1])
-    if len(keys) <= _MANY:
+    if len(keys) <= pace.MANY_NAMES:
         return list(filter(matches, keys))
 
     def work() -> Generator[None, None, Reply]:
         found: list[Reply] = []
         while keys:
-            found += filter(matches, keys[-_MANY:])
+            found += filter(matches, keys[-pace.MANY_NAMES :])
             # Freeing all names at the end would block the server.
-            del keys[-_MANY:]
+            del keys[-pace.MANY_NAMES :]
             yield
         return paged(found)
 
@@ -351,14 +340,14 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.read(source)
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
-    if isinstance(value, Hash) and len(value) > _MANY:
+    if isinstance(value, Hash) and len(value) > pace.MANY_NAMES:
         return ctx.in_steps(argv, _copy_in_steps(ctx, target_db, argv, value))
     return _copied(ctx, target_db, argv, value if isinstance(value, bytes) else value.copy())
 
 
 def _copy_in_steps(ctx: Context, target_db: Database, argv: list[bytes], fields: Hash) -> Generator[None, None, Reply]:
     copied, items = Hash(), iter(fields.items())
-    while part := list(islice(items, _MANY)):
+    while part := list(islice(items, pace.MANY_NAMES)):
         copied.update(part)
         yield
     return _copied(ctx, target_db, argv, copied)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key
-from engine.core.commands.data.keys import AT_ONCE, MANY, counted
+from engine.core.commands.data.keys import counted
 from engine.core.commands.families import string_command
+from engine.core.protocol import pace
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.core.table.registry import ALL_KEYS, Keys
@@ -150,7 +151,7 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
     if len(argv) % 2 == 0:
         raise CommandError(messages.wrong_arity(argv[0].lower()))
-    if len(argv) > MANY:
+    if len(argv) > pace.MANY_ARGUMENTS:
         return counted(ctx, argv, 1, _put_strings, reply=OK)
     _put_strings(ctx, argv)
     return OK
@@ -206,13 +207,13 @@ def strlen(ctx: Context, argv: list[bytes]) -> Reply:
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key without a string."""
-    if len(argv) <= MANY:
+    if len(argv) <= pace.MANY_ARGUMENTS:
         return paged(_strings(ctx, argv[1:]))
 
     def work() -> Generator[None, None, Reply]:
         found: list[Reply] = []
-        for at in range(1, len(argv), AT_ONCE):
-            found += _strings(ctx, argv[at : at + AT_ONCE])
+        for at in range(1, len(argv), pace.NAMES):
+            found += _strings(ctx, argv[at : at + pace.NAMES])
             yield
         return paged(found)
 

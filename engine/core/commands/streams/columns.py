@@ -48,7 +48,7 @@ from streamwire.templates import Templates
 Buffer = bytes | memoryview
 #: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
 #: the reader more.
-_FEW_ENTRIES = 32
+FEW_ENTRIES = 32
 
 
 @stream_command(
@@ -173,7 +173,7 @@ def _block(body: Body, runs: list[tuple[int, int]], names: frozenset[bytes] | No
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
     """Return the entries [low, high) as a block of columns, and its size; None if they are few or stored as frames."""
-    found = loaded(body).columns(low, high) if high - low >= _FEW_ENTRIES else None
+    found = loaded(body).columns(low, high) if high - low >= FEW_ENTRIES else None
     if found is None:
         return None
     block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, loaded(body).id_columns(low, high)))])

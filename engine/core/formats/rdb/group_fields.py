@@ -39,8 +39,6 @@ FORMS = (V5_0, V7_0, V7_2, V8_6, V8_8)
 DELETED = 1
 #: Flag of an entry in a node: the entry has the fields of the node's first entry, and stores only values.
 SAME_FIELDS = 2
-#: Pending records written or read per step.
-RECORDS = 256
 
 
 def signed(value: int) -> int:

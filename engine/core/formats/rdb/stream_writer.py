@@ -14,7 +14,6 @@ from engine.core.formats.rdb import group_fields
 from engine.core.formats.rdb.group_fields import (
     CONSUMER,
     GROUP,
-    RECORDS,
     REST_VERSION,
     SAME_FIELDS,
     V7_0,
@@ -24,7 +23,7 @@ from engine.core.formats.rdb.group_fields import (
     signed,
 )
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, element, elements, length, listpack_of, string
-from engine.core.protocol import ids
+from engine.core.protocol import ids, pace
 from engine.core.streams.group import Consumer, Group, shown
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
@@ -33,7 +32,7 @@ from engine.core.streams.stream import Stream
 from streamwire.frames import split_fields
 
 #: Maximum entries of a node.
-_NODE_ENTRIES = 100
+NODE_ENTRIES = 100
 #: Approximate maximum size of a node's frames in bytes.
 _NODE_BYTES = 6144
 _SMALL = len(SMALL_ELEMENTS)
@@ -59,7 +58,7 @@ def encode(stream: Stream, form: int) -> Iterator[bytes]:
 
 
 def _entries_in_node(segment: Segment) -> int:
-    return max(min(_NODE_BYTES * len(segment) // max(segment.body.data_size, 1), _NODE_ENTRIES), 1)
+    return max(min(_NODE_BYTES * len(segment) // max(segment.body.data_size, 1), NODE_ENTRIES), 1)
 
 
 def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
@@ -154,7 +153,7 @@ def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
         for block, index in group.pending.records(ids.MIN_ID, ids.MAX_ID)
         if hidden is None or block.owner_at(index) != hidden
     )
-    while part := b"".join(islice(records, RECORDS)):
+    while part := b"".join(islice(records, pace.ELEMENTS)):
         yield part
     yield length(len(group.consumers))
     for consumer in group.sorted_consumers():
@@ -167,7 +166,7 @@ def _consumer(group: Group, consumer: Consumer, form: int) -> Iterator[bytes]:
     values = group_fields.packed(CONSUMER, consumer, form)
     yield string(consumer.name) + values + length(group.pending_of(consumer))
     owned = group.pending.records(ids.MIN_ID, ids.MAX_ID, consumer.number)
-    while part := b"".join([_raw(block.id_at(index)) for block, index in islice(owned, RECORDS)]):
+    while part := b"".join([_raw(block.id_at(index)) for block, index in islice(owned, pace.ELEMENTS)]):
         yield part
 
 

@@ -22,6 +22,7 @@ from engine.core.formats.rdb.primitives import (
     whole,
 )
 from engine.core.keyspace.hash import Hash
+from engine.core.protocol import pace
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
@@ -49,10 +50,6 @@ _LIKE = 11
 def forms_version(version: int) -> int:
     """Return the version of Redis's files with the same encodings as this version."""
     return _LIKE if version == VALKEY_VERSION else version
-
-
-#: Number of elements written or read per step.
-ELEMENTS = 64
 
 
 # -- reading past values --------------------------------------------------------------------------------------------
@@ -112,7 +109,7 @@ def _elements(reader: Reader, skip_element: Callable[[Reader], object]) -> Steps
     while left:
         left -= 1
         yield from whole(reader, lambda: skip_element(reader))
-        if not left % ELEMENTS:
+        if not left % pace.ELEMENTS:
             yield False
 
 
@@ -277,7 +274,7 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
     count = 2 * (yield from whole(reader, reader.length))
     words: list[bytes] = []
     while len(words) < count:
-        some = min(count - len(words), ELEMENTS)
+        some = min(count - len(words), pace.ELEMENTS)
         words += yield from whole(reader, lambda: [reader.string() for _ in range(some)])  # noqa: B023
         yield False
     return words
@@ -332,7 +329,7 @@ def _fields(reader: Reader, field: Callable[[], tuple[bool, bytes, bytes]]) -> S
         has_deadline, name, value = yield from whole(reader, field)
         expires = expires or has_deadline
         words += (name, value) if not expires else ()
-        if not number % ELEMENTS:
+        if not number % pace.ELEMENTS:
             yield False
     return None if expires else words
 

@@ -15,16 +15,17 @@ from typing import Any
 from engine.core.formats.rdb import group_fields, stream_writer
 from engine.core.formats.rdb.primitives import RunningSum, length, string
 from engine.core.formats.rdb.stream_writer import rest
-from engine.core.formats.rdb.value_reader import ELEMENTS, HASH, STRING, VALKEY_VERSION, forms_version
+from engine.core.formats.rdb.value_reader import HASH, STRING, VALKEY_VERSION, forms_version
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.image import DatabaseImage, Image
+from engine.core.protocol import pace
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
 #: The RDB version of strings and hashes in DUMP's encoding, which every server since Redis 7.0 reads.
 _OLDEST_VERSION = 10
 #: Approximate size in bytes of a piece of strings.
-_PIECE_BYTES = 4096
+PIECE_BYTES = 4096
 
 
 def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
@@ -56,7 +57,7 @@ def _pairs(fields: Hash | HashImage) -> Iterator[bytes]:
     for field, value in fields.items():
         parts += (string(field), string(value))
         size += len(field) + len(value)
-        if len(parts) >= ELEMENTS or size > _PIECE_BYTES:
+        if len(parts) >= pace.ELEMENTS or size > PIECE_BYTES:
             yield b"".join(parts)
             parts.clear()
             size = 0

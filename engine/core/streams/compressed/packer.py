@@ -59,7 +59,7 @@ def batch_of(
 _MOST_FIELDS = 32
 #: Entries are packed as columns only if values make up at most this share of their frames' bytes. Columns save only the
 #: bytes that are not values, and rebuilding frames takes time for every byte.
-_MOST_VALUES = 0.5
+MOST_VALUES = 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
 
@@ -143,7 +143,7 @@ def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) ->
     lengths = [values.lengths for values in fields]
     if max(map(len, names)) > MOST_LENGTH or max(int(column.max()) for column in lengths) > MOST_LENGTH:
         return None
-    if sum(int(column.sum()) for column in lengths) > _MOST_VALUES * len(plain.data):
+    if sum(int(column.sum()) for column in lengths) > MOST_VALUES * len(plain.data):
         return None
     # IDs ascend: if the first and the last have the same number of digits, their common prefix is the prefix of all
     # IDs.

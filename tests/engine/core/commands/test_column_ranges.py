@@ -61,8 +61,8 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
     """Use segments of a few entries, which are packed as columns; with ``are_pages``, treat short replies as long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
-        patch.setattr(packer, "_MOST_VALUES", 1)
-        patch.setattr(columns, "_FEW_ENTRIES", few)
+        patch.setattr(packer, "MOST_VALUES", 1)
+        patch.setattr(columns, "FEW_ENTRIES", few)
         patch.setattr(pace, "PAGE_BYTES", 300)
         if are_pages:
             patch.setattr(pace, "MANY_ENTRIES", 5)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from engine.core.commands.data import hashes
 from engine.core.dispatch import Core
 from engine.core.protocol import pace
 from engine.core.protocol.replies import Pages
@@ -37,8 +36,9 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
         "MANY_WORDS": 20, "PAGE_WORDS": 10, "MANY_ROWS": 5, "PAGE_ROWS": 5, "MANY_ENTRIES": 20, "MANY_SEGMENTS": 2,
         "PAGE_BYTES": 300, "PAGE_BUFFERS": 10, "PAGE_ENTRIES": 10, "PAGE_STRETCHES": 2, "GROUPS": 5, "SORTED": 5,
+        "PAGE_FIELDS": 10,
     }  # fmt: skip
-    lower(monkeypatch, [(pace, sizes), (hashes, {"_PAGE": 10})])
+    lower(monkeypatch, [(pace, sizes)])
 
 
 class Side:

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from engine.core.commands.data import dump, hashes, keys, strings
+from engine.core.commands.data import dump, hashes
 from engine.core.formats.rdb import stream_writer, writer
-from engine.core.keyspace import changes
+from engine.core.protocol import pace
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import decoded, finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
-from tests.harness.limits import Limits, lower
+from tests.harness.limits import lower
 from tests.harness.replay import NOW_US, check_replay, state
 
 # -- DUMP and RESTORE -------------------------------------------------------------------------------------------------
@@ -22,10 +22,8 @@ from tests.harness.replay import NOW_US, check_replay, state
 @pytest.fixture
 def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat payloads of a few entries as long."""
-    for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
-        monkeypatch.setattr(dump, name, value)
-    monkeypatch.setattr(stream_writer, "_NODE_ENTRIES", 10)
-    monkeypatch.setattr(stream_writer, "RECORDS", 20)
+    sizes = {"MANY_NAMES": 10, "PAYLOAD": 100, "PIECES": 1, "CHECKED": 100, "ELEMENTS": 20}
+    lower(monkeypatch, [(pace, sizes), (stream_writer, {"NODE_ENTRIES": 10})])
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
@@ -74,14 +72,8 @@ def test_the_checksum_of_a_long_element_runs_in_steps(small_payloads, command, k
 @pytest.fixture
 def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that a few fields, keys and elements run in small steps."""
-    limits: Limits = [
-        (hashes, {"_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
-        (keys, {"_MANY": 10, "_AT_ONCE": 4}),
-        (keys, {"_NAMES_PER_STEP": 6}),
-        (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
-        (writer, {"ELEMENTS": 4, "_PIECE_BYTES": 30}),
-    ]
-    lower(monkeypatch, limits)
+    sizes = {"PAGE_FIELDS": 6, "MANY_NAMES": 10, "IDS": 4, "NAMES": 6, "PIECES": 1, "CHECKED": 50, "ELEMENTS": 4}
+    lower(monkeypatch, [(pace, sizes), (hashes, {"SCANNED_AT_ONCE": 0}), (writer, {"PIECE_BYTES": 30})])
 
 
 _FIELDS = " ".join(f"field-{number}" for number in range(60))
@@ -111,7 +103,7 @@ DISTURBANCES = [
 @pytest.mark.parametrize("disturbance", DISTURBANCES, ids=lambda value: str(value)[:20])
 def test_a_long_hash_is_read_as_it_was_at_the_start(monkeypatch, small_hashes, command, disturbance):
     """While a hash is read in steps, other clients' changes wait, so that the reply does not show them."""
-    monkeypatch.setattr(changes, "_LARGE", 5)
+    monkeypatch.setattr(pace, "FREED", 5)
     side, twin = Side(), Side()
     expected = encoded(twin.run(command))
     side.core.allow_steps()
@@ -176,10 +168,7 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
     """Each step is logged on its own; the result equals that of a single run, and other commands follow it."""
     whole, side = Side(), Side()
     expected = whole.run(command)
-    for module in (hashes, strings):
-        monkeypatch.setattr(module, "MANY", 20)
-    for module in (keys, strings):
-        monkeypatch.setattr(module, "AT_ONCE", 4)
+    lower(monkeypatch, [(pace, {"MANY_ARGUMENTS": 20, "NAMES": 4})])
     side.core.allow_steps()
     steps = side.run(command)
     assert type(steps) is Steps

@@ -7,10 +7,10 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.keyspace import changes as changes_module
 from engine.core.keyspace import deadlines as deadlines_module
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
+from engine.core.protocol import pace
 
 KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
 
@@ -82,15 +82,15 @@ def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
 def test_large_tables_are_freed_in_steps():
     """Small discarded tables are freed at once; of large ones, each call frees a limited number of elements."""
     changes = Changes(lambda n: 0)
-    large = dict.fromkeys(range(changes_module._LARGE + 5))
-    others = list(range(changes_module._LARGE + 1))
-    changes.discard({1: 2}, others[: changes_module._LARGE // 2])
+    large = dict.fromkeys(range(pace.FREED + 5))
+    others = list(range(pace.FREED + 1))
+    changes.discard({1: 2}, others[: pace.FREED // 2])
     assert not changes.discarded
     changes.discard(large, others)
     assert changes.discarded == [large, others]
-    assert changes.free(changes_module._LARGE)
+    assert changes.free(pace.FREED)
     assert len(others) == 1
     assert changes.free(11)
-    assert (others, len(large)) == ([], changes_module._LARGE - 5)
-    assert not changes.free(changes_module._LARGE)
+    assert (others, len(large)) == ([], pace.FREED - 5)
+    assert not changes.free(pace.FREED)
     assert not changes.discarded

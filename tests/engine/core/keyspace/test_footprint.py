@@ -59,15 +59,15 @@ def test_reading_entries_on_disk_does_not_change_their_size(monkeypatch: pytest.
 def test_a_long_stream_is_measured_by_samples(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 5 samples the size is within 5 percent after less than half of the calls; with many samples it is exact."""
     calls = 0
-    plain = footprint._size_of
+    plain = footprint.size_of
 
     def counted(value: Any) -> int:
         nonlocal calls
         calls += 1
         return plain(value)
 
-    monkeypatch.setattr(footprint, "_size_of", counted)
-    monkeypatch.setattr(pending, "_size_of", counted)
+    monkeypatch.setattr(footprint, "size_of", counted)
+    monkeypatch.setattr(pending, "size_of", counted)
     exact, all_calls = footprint.of_stream(stream), calls
     calls = 0
     about = footprint.of_stream(stream, 5)

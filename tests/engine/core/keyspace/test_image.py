@@ -100,7 +100,7 @@ CHANGES = [
 
 def test_events_of_replaced_values_are_reported_during_an_image(monkeypatch):
     """While an image is built, a replaced value and a changed type are reported, as at any other time."""
-    monkeypatch.setattr(image, "_AT_ONCE", 20)
+    monkeypatch.setattr(pace, "IMAGE_US", 20)
     side = Side()
     builder, events = side.image_builder(), []
     assert not builder.step()
@@ -123,7 +123,7 @@ def test_an_image_contains_keys_that_are_due():
 @pytest.mark.parametrize("steps", [1, 3, 10])
 def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
     """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
-    monkeypatch.setattr(image, "_AT_ONCE", 20)
+    monkeypatch.setattr(pace, "IMAGE_US", 20)
     side = Side()
     expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
     for at in range(0, len(CHANGES), 13):
@@ -168,8 +168,8 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, com
         run(f"SET {key} {at}" + " PX 9000" * (at % 3 == 0))
         run(f"COPY {key} {key}{key} DB 1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image, "_AT_ONCE", 0.1)
-        patch.setattr(image, "_NAMES", names)
+        patch.setattr(pace, "IMAGE_US", 0.1)
+        patch.setattr(pace, "IMAGE_NAMES", names)
         expected = content(image.capture(core.databases, core.config, NOW_US // 1000))
         builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
         complete = builder.step()
@@ -187,15 +187,10 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, com
 
 def test_few_values_are_copied_per_step():
     """A step copies a limited number of values, and all steps together copy each value once."""
-    side = Side()
-    builder = side.image_builder()
-    copied = []
-    count = 1
-    while not builder.step():
-        count += 1
-    assert count == 1
+    side, copied = Side(), []
+    assert side.image_builder().step()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image, "_AT_ONCE", 20)
+        patch.setattr(pace, "IMAGE_US", 20)
         patch.setattr(image, "_copy", lambda value, storage: copied.append(value) or b"copy")
         builder, before = side.image_builder(), 0
         while not builder.step():
@@ -206,7 +201,7 @@ def test_few_values_are_copied_per_step():
 
 def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step captures fewer keys if they have deadlines, because deadlines count towards its work."""
-    monkeypatch.setattr(image, "_AT_ONCE", 200)
+    monkeypatch.setattr(pace, "IMAGE_US", 200)
     core = new_core()
     session = core.open_session(NOW_US)
     captured = []
@@ -222,7 +217,7 @@ def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPat
 
 def test_a_second_image_completes_the_first_one(monkeypatch):
     """Images may overlap: SAVE builds one at once, and starting another image completes the previous one."""
-    monkeypatch.setattr(image, "_AT_ONCE", 20)
+    monkeypatch.setattr(pace, "IMAGE_US", 20)
     side = Side()
     expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
     first = side.image_builder()

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core.commands.data import hashes
-from engine.core.keyspace import changes
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
+from engine.core.protocol import pace
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.harness.replay import NOW_US, new_core
 
@@ -118,7 +118,7 @@ def test_only_existing_fields_are_drawn(names, count, random):
 @pytest.fixture
 def small_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scan hashes of any size in steps."""
-    monkeypatch.setattr(hashes, "_SCANNED_AT_ONCE", 0)
+    monkeypatch.setattr(hashes, "SCANNED_AT_ONCE", 0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -175,7 +175,7 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
 )
 def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, end):
     """A long hash that is deleted, replaced or expired is freed some fields at a time; a moved one is kept."""
-    monkeypatch.setattr(changes, "_LARGE", 5)
+    monkeypatch.setattr(pace, "FREED", 5)
     session = core.open_session(NOW_US)
     for command in ("SET other value", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "PEXPIRE k 10"):
         core.execute(session, command.encode().split(), NOW_US)
@@ -192,7 +192,7 @@ def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, end):
 @pytest.mark.parametrize("others", [0, 50])
 def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, others):
     """After FLUSHALL each call of free() frees a limited number of elements, with and without many small values."""
-    monkeypatch.setattr(changes, "_LARGE", 20)
+    monkeypatch.setattr(pace, "FREED", 20)
     session = core.open_session(NOW_US)
     for key in (b"a", b"b"):
         core.execute(session, [b"HSET", key, *(b"%d" % number for number in range(200))], NOW_US)

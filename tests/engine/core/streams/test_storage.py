@@ -49,7 +49,7 @@ def small_sizes() -> Iterator[None]:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(packed, "CHUNK_BYTES", 80)
         patch.setattr(packed, "CACHE_BYTES", 300)
-        patch.setattr(stream_module, "_MANY", 2)
+        patch.setattr(stream_module, "DELETED_TOGETHER", 2)
         yield
 
 

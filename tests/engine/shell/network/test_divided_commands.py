@@ -10,7 +10,7 @@ from typing import Any, cast
 import hiredis
 import pytest
 
-from engine.core.commands.data import hashes, keys
+from engine.core.commands.data import hashes
 from engine.core.dispatch import Core
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.keyspace.changes import Effects
@@ -25,21 +25,17 @@ from tests.engine.shell.network.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine, HandWorkers
-from tests.harness.limits import Limits, lower
+from tests.harness.limits import lower
 from tests.harness.replay import new_core, replayed, state
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide commands on a few words, keys or IDs."""
-    limits: Limits = [
-        (keys, {"MANY": 20, "AT_ONCE": 4}),
-        (keys, {"_MANY": 10, "_AT_ONCE": 4}),
-        (hashes, {"MANY": 20, "_PAGE": 6, "_SCANNED_AT_ONCE": 0}),
-        (keys, {"_NAMES_PER_STEP": 6}),
-        (pace, {"MANY_IDS": 20, "PARSED": 10, "IDS": 5}),
-    ]
-    lower(monkeypatch, limits)
+    sizes = {
+        "MANY_ARGUMENTS": 20, "NAMES": 4, "MANY_NAMES": 10, "IDS": 4, "PAGE_FIELDS": 6, "MANY_IDS": 20, "PARSED": 10,
+    }  # fmt: skip
+    lower(monkeypatch, [(pace, sizes), (hashes, {"SCANNED_AT_ONCE": 0})])
 
 
 class Client:
@@ -229,7 +225,7 @@ READS = [
 @pytest.mark.parametrize("command", READS, ids=lambda command: command[:8])
 def test_a_write_waits_for_a_divided_read(shell, monkeypatch, command):
     """A write between the steps of a read waits; other reads of the key do not wait, unless a write waits already."""
-    monkeypatch.setattr("engine.core.commands.data.dump._MANY", 20)
+    monkeypatch.setattr(pace, "MANY_NAMES", 20)
     given(shell, (f"HSET h {PAIRS}",))
     reader, writer, second, third = (Client(shell) for _ in range(4))
     reader.send(command)

@@ -13,8 +13,8 @@ from tests.engine.shell.network.without_sockets import Shell
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Return a shell with 50 strings; replies of more than ten elements have pages of five."""
-    monkeypatch.setattr(replies, "_SHORT", 10)
-    monkeypatch.setattr(replies, "_WORDS", 5)
+    monkeypatch.setattr(pace, "MANY_WORDS", 10)
+    monkeypatch.setattr(pace, "PAGE_WORDS", 5)
     shell = Shell()
     connection, transport = shell.client()
     connection.data_received(b"MSET " + b" ".join(b"k%d %d" % (number, number) for number in range(50)) + b"\r\n")
