@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 #: Modules, each with constants and their values.
-Limits = Iterable[tuple[ModuleType, Mapping[str, int]]]
+Limits = Iterable[tuple[ModuleType, Mapping[str, float]]]
 
 
 def lower(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:

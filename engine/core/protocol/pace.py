@@ -45,6 +45,12 @@ DELIVERED = 5000
 MANY_CLAIMS = 200
 #: Units of work per step of a claim or of a read of pending entries. One entry by itself is one unit.
 WORK = 1000.0
+#: Units of work per entry if entries are claimed, or delivered again, together.
+OF_A_RANGE = 0.3
+#: Units of work per entry if entries are skipped together because none has been idle for long enough.
+OF_RECENT_ONES = 0.03
+#: Units of work per block of the pending entries list.
+OF_A_BLOCK = 2.0
 
 # -- pages ------------------------------------------------------------------------------------------------------------
 

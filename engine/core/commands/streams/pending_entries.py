@@ -281,10 +281,6 @@ def _long_listing(
 
 #: XAUTOCLAIM examines up to COUNT times this number of records, as in Redis.
 _SCANNED_PER_COUNT = 10
-#: Units of work per entry if entries are claimed together.
-_OF_A_CLAIM = 0.5
-#: Units of work per entry if entries are skipped together because none has been idle for long enough.
-_OF_RECENT_ONES = 0.03
 
 
 class Claim:
@@ -632,10 +628,10 @@ class _Search:
         taken = claim.claim_range(block, low, high)
         if taken:
             self.count, self.attempts, self.cursor = self.count - taken, self.attempts - taken, last + 1
-            return taken * _OF_A_CLAIM
+            return taken * pace.OF_A_RANGE
         if claim.is_below_min_idle(block, low, end):
             self.attempts, self.cursor = self.attempts - (end - low), block.id_at(end - 1) + 1
-            return (end - low) * _OF_RECENT_ONES
+            return (end - low) * pace.OF_RECENT_ONES
         high = min(high, low + most)
         for entry_id in map(_join, block.ms[low:high], block.seq[low:high]):
             if not self.attempts:

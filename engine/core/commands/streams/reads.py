@@ -210,10 +210,6 @@ class Budget:
 
 #: Fewer adjacent records than this number are processed one by one.
 STRETCH = 8
-#: Units of work per entry if entries are delivered together.
-_OF_A_RANGE = 0.1
-#: Units of work per block of the pending entries list.
-_OF_A_BLOCK = 2.0
 
 
 def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
@@ -280,12 +276,12 @@ class History:
                     return None
                 if work <= 0:
                     return block.id_at(begin)
-                work -= _OF_A_BLOCK
+                work -= pace.OF_A_BLOCK
                 for low, high in _stretches(block, begin, end, consumer.number):
                     left -= high - low
                     high = min(high, low + limit - self._count) if limit else high
                     if self._deliver_range(ref, consumer, effects, block, low, high):
-                        work -= (high - low) * _OF_A_RANGE
+                        work -= (high - low) * pace.OF_A_RANGE
                     else:
                         for index in range(low, high):
                             if self._count and self._budget.spent:
