@@ -45,8 +45,8 @@ COMMANDS = [
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that commands with a few IDs run in steps."""
     sizes = {
-        "MANY_IDS": 40, "PARSED": 50, "IDS": STEP, "GROUPS": 3, "MANY_PENDING": 20, "MANY_CLAIMS": 20, "DELIVERED": STEP,
-        "WORK": STEP, "OF_A_RANGE": 1.0, "OF_RECENT_ONES": 1.0, "OF_A_BLOCK": 0.0,
+        "MANY_IDS": 40, "PARSED": 50, "IDS": STEP, "GROUPS": 3, "MANY_PENDING": 20, "MANY_CLAIMS": 20,
+        "DELIVERED": STEP, "WORK": STEP, "OF_A_RANGE": 1.0, "OF_RECENT_ONES": 1.0, "OF_A_BLOCK": 0.0,
     }  # fmt: skip
     lower(monkeypatch, [(pace, sizes), (pending, {"MIXED_BLOCKS": 3, "BLOCK": 8})])
 
