@@ -17,9 +17,8 @@ from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.entries import Plain
 
-_CODECS = ("lz4", "zstd")
-#: Added to the codec's index in ``_CODECS`` if the chunks are columns.
-_OF_COLUMNS = len(_CODECS)
+#: Number of a form in files -> its class.
+_FORMS: dict[int, type[Packed]] = {1: Packed, 3: PackedColumns}
 #: Number from ``form_of``, number of chunks, and size of ``blob`` in bytes. The index arrays and ``blob`` follow.
 _HEAD = struct.Struct("<III")
 Buffer = bytes | memoryview
@@ -85,16 +84,15 @@ def loaded(body: Plain | Packed | Stored) -> Plain | Packed:
 
 
 def form_of(packed: Packed) -> int:
-    """Return the number that represents, in files, the chunks' codec and whether they are columns."""
-    return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
+    """Return the number that represents, in files, whether the chunks are columns."""
+    return 3 if isinstance(packed, PackedColumns) else 1
 
 
 def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
     """Return empty packed entries for a number from ``form_of``. Raises ValueError if the number is unknown."""
-    if not 0 <= form < 2 * _OF_COLUMNS:
+    if form not in _FORMS:
         raise ValueError(f"compressed chunks have the format {form}, which this version does not support")
-    kind = PackedColumns if form >= _OF_COLUMNS else Packed
-    return kind(_CODECS[form % _OF_COLUMNS], last_id, cache, number)
+    return _FORMS[form](last_id, cache, number)
 
 
 def payload(packed: Packed) -> list[Buffer]:

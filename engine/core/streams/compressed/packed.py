@@ -27,7 +27,7 @@ Each chunk is compressed separately, so it can be read without the other chunks.
 all chunks in one call, without the GIL, and keeps the compressor's state between chunks. Arrow's zstd creates a new
 state for each chunk, which takes longer than compressing the chunk. The reason is that a new state queries the CPU's
 features, which traps to the hypervisor on a virtual machine. Arrow also acquires and releases the GIL for every chunk,
-which delays the event loop. Arrow still decompresses the lz4 chunks that earlier versions of the engine could write.
+which delays the event loop.
 
 The cache holds spans, and *blocks*: the compressed entries of one segment, read from disk
 (``engine.core.streams.compressed.disk_entries``). It evicts the oldest spans, and the least recently used blocks. One
@@ -42,75 +42,25 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, count, pairwise
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import zstandard
 
 from engine.core.protocol.ids import U64_MAX, position
 from engine.core.streams.entries import IdColumns, Plain
 from streamwire.entry_batch import EntryBatch
 
-#: The codec of new chunks.
-CODEC = "zstd"
 _ZSTD_LEVEL = 1
 
 Buffer = bytes | memoryview
 
 
 def compress(chunks: Sequence[Buffer]) -> list[bytes]:
-    """Compress each chunk separately with `CODEC`."""
+    """Compress each chunk separately."""
     found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
     return [found[number].tobytes() for number in range(len(found))]
-
-
-class Decompressor(Protocol):
-    """Decompressor for the output of ``compress``. Not thread-safe."""
-
-    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """Decompress adjacent chunks and join them.
-
-        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last chunk. ``sizes`` are their
-        decompressed sizes in bytes. Raises OSError if the bytes are damaged.
-        """
-
-
-def decompressor(codec: str) -> Decompressor:
-    """Return a new decompressor for ``codec``, "zstd" or "lz4"."""
-    return _Zstd() if codec == CODEC else _Lz4()
-
-
-class _Zstd:
-    def __init__(self) -> None:
-        self._state = zstandard.ZstdDecompressor()
-
-    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        # One call decompresses all chunks, because every zstd frame contains its length.
-        reader = self._state.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
-        size = sum(sizes)
-        try:
-            return _checked(reader.read(size), size)
-        except zstandard.ZstdError as error:
-            raise OSError(f"a compressed chunk is damaged: {error}") from None
-
-
-class _Lz4:
-    def __init__(self) -> None:
-        self._codec = pa.Codec("lz4_raw")
-
-    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        return b"".join(
-            _checked(self._codec.decompress(blob[begin:end], size, asbytes=True), size)
-            for (begin, end), size in zip(pairwise(begins), sizes, strict=True)
-        )
-
-
-def _checked(data: bytes, size: int) -> bytes:
-    if len(data) != size:
-        raise OSError(f"a compressed chunk is damaged: {len(data)} bytes instead of {size}")
-    return data
 
 
 #: Default maximum size in bytes of the cached spans and blocks. Data still held by replies is not included.
@@ -146,9 +96,9 @@ class Span:
 
 
 class SpanCache:
-    """Decompressed spans by chunk number, the decompressors that make them, and blocks from the disk."""
+    """Decompressed spans by chunk number, and blocks from the disk."""
 
-    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
+    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressor", "_order", "frame_makers", "limit", "spans")
 
     def __init__(self, limit: int | None = None) -> None:
         #: Maximum size in bytes; None: ``CACHE_BYTES``.
@@ -158,7 +108,8 @@ class SpanCache:
         #: (number of the first chunk, number after the last chunk) of each span, oldest first.
         self._order: deque[tuple[int, int]] = deque()
         self._bytes = 0
-        self._decompressors: dict[str, Decompressor] = {}
+        #: None: not needed yet.
+        self._decompressor: zstandard.ZstdDecompressor | None = None
         #: Packed entries read from disk, with their sizes, by the number of their first chunk.
         self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._block_bytes = 0
@@ -201,12 +152,24 @@ class SpanCache:
             del self.frame_makers[next(iter(self.frame_makers))]
         self.frame_makers[header] = maker
 
-    def decompress(self, codec: str, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """Decompress chunks; see ``Decompressor.decompress``."""
-        found = self._decompressors.get(codec)
-        if found is None:
-            found = self._decompressors[codec] = decompressor(codec)
-        return found.decompress(blob, begins, sizes)
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """Decompress adjacent chunks and join them.
+
+        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last chunk. ``sizes`` are their
+        decompressed sizes in bytes. Raises OSError if the bytes are damaged.
+        """
+        if self._decompressor is None:
+            self._decompressor = zstandard.ZstdDecompressor()
+        # One call decompresses all chunks, because every zstd frame contains its length.
+        reader = self._decompressor.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
+        size = sum(sizes)
+        try:
+            data = reader.read(size)
+        except zstandard.ZstdError as error:
+            raise OSError(f"a compressed chunk is damaged: {error}") from None
+        if len(data) != size:
+            raise OSError(f"a compressed chunk is damaged: {len(data)} bytes instead of {size}")
+        return data
 
     def add(self, first: int, end: int, span: Span) -> None:
         """Cache the span of the chunks [first, end), and evict the oldest spans beyond the cache's size."""
@@ -271,7 +234,6 @@ class Packed:
         "begins",
         "blob",
         "cache",
-        "codec",
         "column_bounds",
         "firsts_ms",
         "firsts_seq",
@@ -288,8 +250,7 @@ class Packed:
         "starts",
     )
 
-    def __init__(self, codec: str, last_id: int, cache: SpanCache, number: int | None = None) -> None:
-        self.codec = codec
+    def __init__(self, last_id: int, cache: SpanCache, number: int | None = None) -> None:
         self.last_id = last_id
         self.cache = cache
         #: The cache's number for the first chunk.
@@ -501,7 +462,7 @@ class Packed:
             behind += 1
         offsets = self.offsets[chunk : behind + 1]
         sizes = [stop - start for start, stop in pairwise(offsets)]
-        data = self.cache.decompress(self.codec, self.blob, self.begins[chunk : behind + 1], sizes)
+        data = self.cache.decompress(self.blob, self.begins[chunk : behind + 1], sizes)
         span = Span(memoryview(data), self.offsets[chunk], behind)
         self.cache.add(self.number + chunk, self.number + behind, span)
         return span
@@ -530,7 +491,7 @@ class Packed:
     def unpacked(self) -> Plain:
         """Return the entries as an immutable ``Plain`` object. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
-        data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
+        data = self.cache.decompress(self.blob, self.begins, sizes)
         plain.extend(data, list(self._lengths(0, len(self))), *self._id_columns(0, len(self)))
         plain.freeze()
         return plain

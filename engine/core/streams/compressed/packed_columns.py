@@ -199,9 +199,9 @@ class PackedColumns(Packed):
 
     __slots__ = ("_known_head",)
 
-    def __init__(self, codec: str, last_id: int, cache: SpanCache, number: int | None = None) -> None:
+    def __init__(self, last_id: int, cache: SpanCache, number: int | None = None) -> None:
         self._known_head: _Head | None = None
-        super().__init__(codec, last_id, cache, number)
+        super().__init__(last_id, cache, number)
 
     @property
     def _head(self) -> _Head:
@@ -235,7 +235,7 @@ class PackedColumns(Packed):
         while behind < end and first + behind not in spans:
             behind += 1
         sizes = self.least[chunk:behind]
-        data = memoryview(self.cache.decompress(self.codec, self.blob, self.begins[chunk : behind + 1], sizes))
+        data = memoryview(self.cache.decompress(self.blob, self.begins[chunk : behind + 1], sizes))
         span, at = _Words(data, 0, behind), 0
         span.first, span.chunks = chunk, []
         for number, size in enumerate(sizes, chunk):

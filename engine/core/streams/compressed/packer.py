@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.streams.compressed import packed as layout
-from engine.core.streams.compressed.packed import CODEC, TYPES, Packed, SpanCache, compress
+from engine.core.streams.compressed.packed import TYPES, Packed, SpanCache, compress
 from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
 from engine.core.streams.entries import Plain
 from streamwire.entry_batch import EntryBatch, Values
@@ -75,9 +75,9 @@ class Packing:
         fields = _worthwhile_columns(plain, edges) if as_columns else None
         self._packed: Packed
         if fields is None:
-            self._packed, chunk_bytes = Packed(CODEC, plain.last_id, cache), layout.CHUNK_BYTES
+            self._packed, chunk_bytes = Packed(plain.last_id, cache), layout.CHUNK_BYTES
         else:
-            self._packed = PackedColumns(CODEC, plain.last_id, cache)
+            self._packed = PackedColumns(plain.last_id, cache)
             chunk_bytes = layout.CHUNK_BYTES * CHUNKS_AT_ONCE
         packed = self._packed
         # A chunk starts with the first frame at or after a multiple of ``chunk_bytes``.
