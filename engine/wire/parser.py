@@ -51,10 +51,6 @@ _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 #: Length of a word -> its header.
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
-#: A cache of parsed commands by their bytes. It is used for commands that end in ``>``: readers repeat an XREADGROUP.
-_parsed: dict[bytes, list[bytes]] = {}
-_PARSED_MAX = 256
-
 #: Header of a short word -> its length.
 _SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -136,9 +132,6 @@ class RequestParser:
         if not data or self.error is not None:
             return []
         if len(data) < _SMALL and self.at_boundary:
-            cached = _parsed.get(data)
-            if cached is not None:
-                return [cached.copy()]
             # Common case: the input is one command. Its lines: count, header, word, header, word, ..., and an empty
             # one.
             lines = data.split(b"\r\n")
@@ -149,8 +142,6 @@ class RequestParser:
                         break
                     at += 2
                 else:
-                    if argv[-1] == b">":
-                        _cache(data, argv)
                     return [argv]
         commands: Commands = []
         at = 0
@@ -381,12 +372,6 @@ def _has_any(patterns: dict[int, re.Pattern[bytes]], data: bytes, start: int) ->
         if mark in data and pattern.search(data, start) is not None:
             return True
     return False
-
-
-def _cache(data: bytes, argv: list[bytes]) -> None:
-    if len(_parsed) >= _PARSED_MAX:
-        _parsed.clear()
-    _parsed[data] = argv.copy()
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
