@@ -1,7 +1,7 @@
 """Batch of entries with the same fields: IDs, field names, and the values of each field.
 
-Entries have two bulk forms: this one, and frames, in which streams store them. `streamwire.frames.uniform` and
-`framed` convert between the two (docs/design/decisions/frames.md). In frames, a field's values are scattered among
+Entries have two bulk forms: this one, and frames, in which streams store them. `streamwire.frames.uniform` converts
+frames to a batch (docs/design/decisions/frames.md). In frames, a field's values are scattered among
 other bytes; in a command or reply with columns, they are contiguous and divided by bounds. `Values` represents both
 without copying: by the buffer, and the start and length of each byte string in the buffer.
 """

@@ -16,7 +16,6 @@ import numpy as np
 
 from streamwire.digits import Ints
 from streamwire.entry_batch import EntryBatch, Values
-from streamwire.templates import Templates
 from streamwire.walker import Mismatch, Walker, marks
 
 _LINE_END = b"\r\n"
@@ -111,21 +110,6 @@ def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> E
     data = np.frombuffer(buffer, np.uint8)
     entry_ids, *values = (Values.of_bulks(data, bulk) for bulk in found)
     return EntryBatch(len(entry_ids), tuple(names), tuple(values), entry_ids)
-
-
-def framed(batch: EntryBatch) -> tuple[bytearray, Ints]:
-    """Return the frames of entries with IDs as texts and at least one field, concatenated, and their bounds.
-
-    This function is the inverse of `uniform`.
-    """
-    assert isinstance(batch.ids, Values)
-    rows = Templates()
-    rows.bulk(_LEAD[len(_LINE_END) :], batch.ids)
-    before = b"*%d\r\n" % (2 * len(batch.names))
-    for name, values in zip(batch.names, batch.known, strict=True):
-        rows.bulk(b"%b$%d\r\n%b\r\n$" % (before, len(name), name), values)
-        before = b""
-    return rows.rows(batch.count)
 
 
 def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | None:
