@@ -8,7 +8,7 @@ remaining records are processed one by one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -393,10 +393,10 @@ NEW = ids.MAX_ID
 
 def _by_key(found: list[tuple[bytes, Reply]]) -> Reply:
     """Build the reply from the results per key."""
-    for _, reply in found:
-        if type(reply) is Pages:
-            return Pages(ByKey, len(found), iter([found]), held_by(reply for _, reply in found))
-    return ByKey(found)
+    if len(found) <= pace.MANY_ROWS and not any(type(reply) is Pages for _, reply in found):
+        return ByKey(found)
+    pages = (found[at : at + pace.PAGE_ROWS] for at in range(0, len(found), pace.PAGE_ROWS))
+    return Pages(ByKey, len(found), pages, held_by(reply for _, reply in found))
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
@@ -420,12 +420,23 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
     read = parse_read(ctx, argv)
-    starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
+    work = _read(ctx, argv, read)
+    return ctx.in_steps(argv, work) if len(read.keys) > pace.MANY_IDS else Steps(argv, work).all()
+
+
+def _read(ctx: Context, argv: list[bytes], read: Read) -> Generator[None, None, Reply]:
+    starts: list[int] = []
+    for key, word in zip(read.keys, read.id_words, strict=True):
+        starts.append(_read_start(ctx, key, word))
+        if not len(starts) % pace.IDS:
+            yield
     budget = Budget(read)
     found: list[tuple[bytes, Reply]] = []
-    for key, start in zip(read.keys, starts, strict=True):
+    for number, (key, start) in enumerate(zip(read.keys, starts, strict=True), 1):
         if budget.spent:
             break
+        if not number % pace.IDS:
+            yield
         stream = ctx.db.read_stream(key)
         if stream is None or start >= stream.last_id:
             continue
@@ -474,20 +485,28 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
-    name, budget = read.group, Budget(read)
-    reads: list[tuple[bytes, int, History | None]] = []
-    for key, word in zip(read.keys, read.id_words, strict=True):
-        need_group(ctx, key, name, messages.no_group_read)
-        start = _group_start(word)
-        history = None
-        if start != NEW:
-            history = History(
-                ctx, partial(need_group, ctx, key, name, messages.no_group_read, again=True), read.consumer, budget
-            )
-        reads.append((key, start, history))
+    budget = Budget(read)
+    checked = _checked(ctx, read, read.group, budget)
+    if len(read.keys) > pace.MANY_IDS:
+        return ctx.in_steps(argv, _read_group(ctx, argv, read, checked, budget))
+    reads = list(checked)
     work = _read_group(ctx, argv, read, reads, budget)
     size = sum(_size(ctx, read, key, history) for key, _, history in reads)
     return ctx.in_steps(argv, work) if size > pace.MANY_PENDING else Steps(argv, work).all()
+
+
+#: The read of one stream: its key, the ID after which it starts (`NEW` for ``>``), and the consumer's history (None for
+#: ``>``).
+_GroupRead = tuple[bytes, int, History | None]
+
+
+def _checked(ctx: Context, read: Read, name: bytes, budget: Budget) -> Iterator[_GroupRead]:
+    """Yield the read of each stream. Raises CommandError if a group is missing or an ID is invalid."""
+    for key, word in zip(read.keys, read.id_words, strict=True):
+        need_group(ctx, key, name, messages.no_group_read)
+        start = _group_start(word)
+        find = partial(need_group, ctx, key, name, messages.no_group_read, again=True)
+        yield key, start, None if start == NEW else History(ctx, find, read.consumer, budget)
 
 
 def _size(ctx: Context, read: Read, key: bytes, history: History | None) -> int:
@@ -499,20 +518,23 @@ def _size(ctx: Context, read: Read, key: bytes, history: History | None) -> int:
 
 
 def _read_group(
-    ctx: Context, argv: list[bytes], read: Read, reads: list[tuple[bytes, int, History | None]], budget: Budget
+    ctx: Context, argv: list[bytes], read: Read, checked: Iterable[_GroupRead], budget: Budget
 ) -> Generator[None, None, Reply]:
-    """Read new or pending entries of several streams.
-
-    ``reads`` has for each stream its key, the ID after which the read starts (`NEW` for ``>``), and the consumer's
-    history (None for ``>``).
-    """
+    """Read new or pending entries of several streams, after all of them have been checked."""
     name = read.group
     assert name is not None
+    reads: list[_GroupRead] = []
+    for one in checked:
+        reads.append(one)
+        if not len(reads) % pace.IDS:
+            yield
     found: list[tuple[bytes, Reply]] = []
     claims = read.claim
-    for key, start, history in reads:
+    for number, (key, start, history) in enumerate(reads, 1):
         if budget.spent:
             break
+        if not number % pace.IDS:
+            yield
         if history is not None:
             claims = None
             found.append((key, (yield from history.read(start))))

@@ -35,6 +35,8 @@ COMMANDS = [
     f"XAUTOCLAIM s g c-1 0 - COUNT {IDS}",
     f"XAUTOCLAIM s g new 0 30 COUNT {IDS} JUSTID",
     "XAUTOCLAIM s g c-1 1000 - COUNT 50",
+    f"XREAD COUNT 1 STREAMS {'s ' * IDS}{'30 ' * IDS}".strip(),
+    f"XREADGROUP GROUP g c-1 COUNT 1 STREAMS {'s ' * IDS}{'> ' * IDS}".strip(),
     "XTRIM s MAXLEN 20 ACKED",
     "XTRIM s MINID 290 DELREF",
     "XADD s MAXLEN 20 ACKED 999-1 f v",
