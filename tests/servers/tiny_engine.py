@@ -16,8 +16,8 @@ from engine.core.streams.compressed import packed, packer
 from engine.shell.housekeeping import cold_packer
 
 if __name__ == "__main__":
-    columns._FEW_ENTRIES = 1
-    packer._MOST_VALUES = 1
+    columns.FEW_ENTRIES = 1
+    packer.MOST_VALUES = 1
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 1500, 10, 400
     cold_packer._PERIOD = 0.005
     cold_packer.Packing = lambda plain, cache, _: packer.Packing(plain, cache, as_columns=True)
