@@ -7,7 +7,7 @@ import pytest
 from engine.core.clients.accounts import UsersError
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.protocol.replies import BLOCKED, CommandError
+from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.wire.bulk import Scanner
 
@@ -156,20 +156,6 @@ def test_replayed_commands_need_no_permissions() -> None:
 
 
 # -- commands that run later ----------------------------------------------------------------------------------------
-
-
-def test_a_waiting_command_is_checked_again() -> None:
-    """A blocked user who loses the right to read the key gets NOPERM instead of the entry, and ACL LOG records it."""
-    core = core_with("u on >pw ~* &* +@all")
-    session, other = logged_in(core, "u"), core.open_session(NOW_US)
-    assert run(core, session, "XREAD BLOCK 0 STREAMS s $") is BLOCKED
-    core.accounts.set_user(b"u", [b"resetkeys", b"~other"])
-    run(core, other, "XADD s 1-1 f v")
-    ((woken, reply),) = core.outbox
-    assert woken is session
-    assert reply.text == b"NOPERM No permissions to access a key"
-    assert session.waiter is None
-    assert core.accounts.log.entries[0].reason == "key"
 
 
 def run_of(count: int, key: bytes) -> bytes:

@@ -227,12 +227,6 @@ def test_passwords() -> None:
     assert not user("nopass").knows(b"x")
 
 
-def test_acl_pubsub_default_sets_the_channels_of_new_users() -> None:
-    """New users and reset selectors get the channels of acl-pubsub-default."""
-    assert shown(user(all_channels=True)) == "off &* -@all"
-    assert shown(user("resetchannels", "reset", "()", all_channels=True)) == "off &* -@all (&* -@all)"
-
-
 def test_selectors_are_put_together_from_words() -> None:
     assert merged([b"on", b"(+get", b"~a)", b"(", b"+set", b")"]) == ([b"on", b"(+get ~a)", b"( +set )"], None)
     assert merged([b"on", b"(+get", b"~a"]) == ([b"on"], b"(+get")
