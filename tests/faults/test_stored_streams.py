@@ -112,7 +112,7 @@ class Twins:
         if kind < 3:
             store_all(engine)
             self.stored += stored(engine)
-            engine.core.streams.segment.cache.clear()
+            engine.core.streams.storage.cache.clear()
         elif kind == 3 and self.driver.session.multi is None:
             engine.run("BGREWRITEAOF")
         elif kind == 4 and self.driver.session.multi is None:

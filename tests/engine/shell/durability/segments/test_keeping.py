@@ -50,7 +50,7 @@ def damage(engine: Engine, number: int) -> tuple[Path, int]:
     data = bytearray(file.path.read_bytes())
     data[offset + 100] ^= 1
     file.path.write_bytes(data)
-    engine.core.streams.segment.cache.clear()
+    engine.core.streams.storage.cache.clear()
     return file.path, offset
 
 
@@ -235,7 +235,7 @@ def test_the_first_id_is_known_without_reading_the_disk(tmp_path):
     engine = filled(tmp_path)
     damage(engine, 0)
     assert engine.run("XADD s MINID 1 * a 31") is not None
-    assert engine.core.streams.segment.cache.size == 0
+    assert engine.core.streams.storage.cache.size == 0
     engine.die()
 
 
