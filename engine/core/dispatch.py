@@ -40,7 +40,6 @@ from typing import Any
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, look_up
-from engine.core.bulk_add import add_framed, add_run
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.pubsub import PubSub
 from engine.core.clients.session import Outbox, Queued, Session, Waiter
@@ -57,7 +56,7 @@ from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd import FramedRun, XaddRun
 from engine.core.streams.compressed.disk_entries import UnreadableError
-from engine.core.streams.stream import Stream
+from engine.core.streams.stream import Stream, Streams
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
 from engine.settings.config import Config
 from engine.text import messages

@@ -50,7 +50,6 @@ from typing import Any, Protocol
 
 import hiredis
 
-from engine.core.formats import restore
 from engine.core.formats.damage import (
     FIELD_EXPIRY,
     FUNCTIONS,
@@ -90,11 +89,11 @@ _MANY = 200
 def _stream_fields(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     """Return the fields of a stream's record; see `engine.shell.durability.psb.encode`."""
     segments = array("Q")
-    for number, (first, piece) in enumerate(restore.pieces(stream)):
+    for number, (first, piece) in enumerate(zip(stream.firsts, stream.pieces(), strict=True)):
         if type(piece) is Stored and named is not None and isinstance(piece.place, SegmentPlace):
             segments.extend(_stored_row(piece, piece.place, first, 0, _SEALED, named))
         else:
-            segment = restore.segment_at(stream, number)
+            segment = stream.segment_at(number)
             segments.extend(_segment_row(segment, first, put, named))
         if not number % _MANY:
             pause()
@@ -128,7 +127,8 @@ def _stream_from(
             continue
         segments.append(_segment_from(row, parts, storage, files))
         pause()
-    stream = restore.stream_of(storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
+    stream = Stream.of_segments(storage, segments)
+    stream.last_id, stream.max_deleted_id, stream.entries_added = ids.parse(last_id), ids.parse(max_deleted), added
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
     for group in groups:
@@ -221,8 +221,8 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
     body = (
         Stored(place, count, size, last_id, storage.cache) if in_use else opened(place.read(), last_id, storage.cache)
     )
-    segment = restore.segment_of(storage, body)
-    segment.start = start
+    segment = Segment(storage.sealed, body)
+    segment.sealed, segment.start = True, start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(parts[(number >> _HALF) - 1])
         segment.dead_count = segment.dead.count(1, start)
@@ -347,7 +347,7 @@ def _pending(pending: PendingList, put: Put) -> list[int]:
 
 
 def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) -> PendingList:
-    blocks: list[Block] = []
+    pending = PendingList()
     if record:
         table = array("Q")
         table.frombytes(parts[record[0]])
@@ -373,9 +373,9 @@ def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) ->
                     read_values(3, "q", size),
                     read_values(4, "q", size),
                 )
-            blocks.append(block)
+            pending.append_block(block)
             pause()
-    return restore.pending_of(blocks)
+    return pending
 
 
 def _signed(value: int) -> int:

@@ -1,7 +1,7 @@
 """Replay of the commands of a log on an empty core, or of a master's commands on a replica's core.
 
 Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added in one operation
-(`engine.wire.uniform_adds`), other runs of XADDs like a client's pipeline (`engine.core.dispatch.Core.execute_run`).
+(`engine.wire.bulk`), other runs of XADDs like a client's pipeline (`engine.core.dispatch.Core.execute_run`).
 hiredis parses the other commands. Data without a checksum was written by Redis, or is too long for a block. Runs of
 XADDs in such data are added in the same two ways, and its other commands are parsed strictly, one by one.
 
@@ -55,8 +55,7 @@ from engine.shell.durability.log import Piece, TornError, pieces_from, written_s
 from engine.shell.durability.segments import Documents
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
-from engine.wire.bulk import Scanner
-from engine.wire.uniform_adds import UniformAdds
+from engine.wire.bulk import Scanner, UniformAdds
 
 
 class Originals:

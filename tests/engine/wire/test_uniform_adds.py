@@ -8,7 +8,7 @@ import random
 import pytest
 
 from engine.shell.durability.recovery import parse_command
-from engine.wire.uniform_adds import UniformAdds
+from engine.wire.bulk import UniformAdds
 from streamwire.frames import frame
 
 EXAMPLES = int(os.environ.get("ALIKE_EXAMPLES", "50"))

@@ -19,6 +19,7 @@ from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import ImageBuilder
+from engine.core.protocol import pace
 from engine.shell.durability import psb
 from engine.shell.durability.background import Attempt, run_when_complete
 from tests.faults.disk import Disk

@@ -110,7 +110,7 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options)
 
     This holds for a reply in pages and for a reply that is made at once.
     """
-    monkeypatch.setattr(ranges, "_MANY_SEGMENTS", 1)
+    monkeypatch.setattr(pace, "MANY_SEGMENTS", 1)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
