@@ -89,7 +89,7 @@ def test_segments_read_as_columns_are_packed_as_columns():
 
     run(b"XRANGE", b"s", b"-", b"+", b"COUNT", b"10")
     assert set(kinds()) == {Packed}
-    middle = b"%d-0" % ((list(stream.segments())[1].id_at(0) >> 64) + 1)
+    middle = b"%d-0" % ((list(stream.segments())[1].entries.id_at(0) >> 64) + 1)
     before = encoded(run(b"XRANGE", b"s", b"-", b"+"))
     frames = run(b"PS.COLUMNS", b"s", middle, b"+")
     assert sum(block[0] for block in frames) > 10_000
