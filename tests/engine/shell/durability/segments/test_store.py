@@ -338,7 +338,7 @@ def test_damage_is_an_error_with_file_and_offset(tmp_path, where, caplog):
         data[offset + (5 if where == "beginning" else 90)] ^= 1
     file.path.write_bytes(data)
     with pytest.raises(UnreadableError, match=f"segments-0000000001.pss, byte {offset}: "):
-        second.frame_at(0)
+        second.packed().frame_at(0)
     assert f"segments-0000000001.pss, byte {offset}: " in caplog.text
     assert first.packed().frames(0, 50) == packed(1).frames(0, 50)
     lines: list[str] = []
