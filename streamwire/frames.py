@@ -23,7 +23,7 @@ _STAR = ord("*")
 #: The line end before a frame, and the start of the frame up to the length of its ID.
 _LEAD = b"\r\n*2\r\n$"
 #: Minimum average number of frames per step of `tokens`; with fewer, a parser is faster.
-_FEWEST = 256
+FEWEST = 256
 
 #: The bytes between two words, by the length of the second word. For longer words, these bytes are made on demand.
 BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
@@ -128,7 +128,7 @@ def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | 
         most = int(words.max())
         first = np.zeros(edges.size, np.int64)
         np.cumsum(words + 1, out=first[1:])
-        if words.min() < 2 or (words & 1).any() or first[-1] < _FEWEST * most:
+        if words.min() < 2 or (words & 1).any() or first[-1] < FEWEST * most:
             return None
         starts = np.empty(int(first[-1]), np.int64)
         sizes = np.empty_like(starts)

@@ -1,8 +1,9 @@
 """The fixture ``server``, and which tests run on which servers.
 
-A test with ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3 each.
-Combinations excluded by a test's marks are deselected, and the summary says how many and why. Without a redis-server
-its tests are skipped with that reason, or fail with ``REQUIRE_REDIS=1``.
+A test with ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3 each. A
+short run pairs them: what the engine runs in RESP2, the core runs only in RESP3. Combinations excluded by a test's
+marks are deselected, and the summary says how many and why. Without a redis-server its tests are skipped with that
+reason, or fail with ``REQUIRE_REDIS=1``.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ pytest_plugins = ["pystreams.testing.plugin"]  # installed as an entry point, to
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Machines are shared and may be slow, so examples have no deadline.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines are shared and may be slow, so examples have no deadline. Each run draws others, so few are enough for it.
+settings.register_profile(
+    "shared", deadline=None, max_examples=100 if FULL else 25, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
@@ -75,10 +78,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 pytest.param(
                     (kind, proto), id=f"{kind}-resp{proto}", marks=[pytest.mark.redis] if kind == "redis" else []
                 )
-                for kind, proto in [*_KINDS, *([("stored", 3)] if _of_streams(metafunc) else [])]
+                for kind, proto in [*_kinds(metafunc.definition), *([("stored", 3)] if _of_streams(metafunc) else [])]
             ],
             indirect=True,
         )
+
+
+def _kinds(item: pytest.Item) -> list[tuple[str, int]]:
+    """Return the servers of a test, with the protocol; in a short run without those that another one covers."""
+    covered = set()
+    if not FULL:
+        covered |= set() if item.get_closest_marker("hand_clock") else {("core", 2)}
+        covered |= set() if item.get_closest_marker("over_tcp") else {("engine", 3)}
+    return [each for each in _KINDS if each not in covered]
 
 
 def _of_streams(metafunc: pytest.Metafunc) -> bool:

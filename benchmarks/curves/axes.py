@@ -21,9 +21,9 @@ from benchmarks.servers import Server
 KEY, GROUP = "stream", "group"
 _AT_ONCE, _PAGE = 1000, 100
 #: Number of repetitions of a command, and number of rounds that they are divided into.
-_REPEATS, _ROUNDS = 200, 5
+REPEATS, _ROUNDS = 200, 5
 #: Total number of entries in `streams`; in `pending`, the number of entries that are not pending.
-_IN_STREAMS = 100_000
+IN_STREAMS = 100_000
 
 #: Costs by name with unit.
 Costs = dict[str, float]
@@ -66,7 +66,7 @@ def streams(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
         connection.reply(command("FLUSHALL"))
         names = [f"{KEY}:{number:06}" for number in range(size)]
         chooser = random.Random(size)
-        for _ in range(_IN_STREAMS // _AT_ONCE):
+        for _ in range(IN_STREAMS // _AT_ONCE):
             connection.lines(_adds(chooser.choices(names, k=_AT_ONCE), 0), 2 * _AT_ONCE)
         some = chooser.sample(names, min(size, _PAGE))
         yield (
@@ -104,7 +104,7 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
                 ("XADD, microseconds each", _adds([KEY], 0), 2),
                 ("XRANGE of 1 entry, microseconds each", command("XRANGE", KEY, "-", "+", "COUNT", 1), 11),
             ):
-                repeats = max(_REPEATS // size, 1)
+                repeats = max(REPEATS // size, 1)
                 taken = [_round(server, others, request, lines, repeats) for _ in range(_ROUNDS)]
                 costs[name] = statistics.median(taken) / size
             costs["resident memory, KB a client"] = max(settled_memory(server.pid) - empty, 0) / size / 1e3
@@ -113,7 +113,7 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 
 def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
     """Measure a group with a growing number of pending entries."""
-    for number in range((sizes[-1] + _IN_STREAMS) // _AT_ONCE):
+    for number in range((sizes[-1] + IN_STREAMS) // _AT_ONCE):
         connection.lines(_adds([KEY] * _AT_ONCE, number), 2 * _AT_ONCE)
     connection.reply(command("XGROUP", "CREATE", KEY, GROUP, "0"))
     there = 0
@@ -266,7 +266,7 @@ def _spent(server: Server) -> float:
     return int(Path(f"/proc/{server.pid}/schedstat").read_text().split()[0]) / 1e3
 
 
-def _median(server: Server, connection: Connection, make: Callable[[], bytes], repeats: int = _REPEATS) -> float:
+def _median(server: Server, connection: Connection, make: Callable[[], bytes], repeats: int = REPEATS) -> float:
     """Return the cost of a command in microseconds: the median of some rounds, after a warm-up."""
     connection.whole(make())
     taken = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-_CACHE = Path(__file__).resolve().parents[2] / ".cache" / "kafka"
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "kafka"
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _CONNECTOR = "org.apache.spark", "spark-sql-kafka-0-10_2.13"
 _BROKER = "org.apache.kafka", "kafka_2.13", "4.1.2"
@@ -54,7 +54,7 @@ def _artifact(jar: Path) -> str:
 
 def _fetch(organisation: str, module: str, revision: str) -> list[Path]:
     """Return the jars of a module and its dependencies. Raises MissingJarsError."""
-    target = _CACHE / f"{module}-{revision}"
+    target = CACHE / f"{module}-{revision}"
     done = target / "complete"
     if not done.exists():
         shutil.rmtree(target, ignore_errors=True)

@@ -169,7 +169,7 @@ def test_kafka_is_not_measured_without_its_jars(
     )
     (tmp_path / "spark-defaults.conf").write_text(f"spark.jars.ivySettings {settings}\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(jars, "_CACHE", tmp_path)
+    monkeypatch.setattr(jars, "CACHE", tmp_path)
     monkeypatch.setattr(sys, "argv", ["benchmarks.kafka"])
     assert measure_kafka() == 0
     assert "Kafka is not measured: kafka_2.13" in capsys.readouterr().out
@@ -226,8 +226,8 @@ def test_a_synchronisation_is_measured() -> None:
 def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
     """Each axis gives figures at each size, and a picture in XML with a labelled line for each server."""
     monkeypatch.setattr(axes, "settled_memory", resident_bytes)
-    monkeypatch.setattr(axes, "_REPEATS", 3)
-    monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
+    monkeypatch.setattr(axes, "REPEATS", 3)
+    monkeypatch.setattr(axes, "IN_STREAMS", 20_000)
     title, of, *_, measurement = AXES[axis]
     sizes = [1000, 1500, 2000] if axis in ("entries", "pending") else [1, 10, 20]
     with Connection(engine_process.port) as connection:

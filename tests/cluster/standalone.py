@@ -69,7 +69,7 @@ class Standalone:
     url: str
     directory: Path
 
-    def _environment(self, **changed: str) -> dict[str, str]:
+    def environment(self, **changed: str) -> dict[str, str]:
         return surroundings(
             SPARK_HOME=str(spark_home()),
             SPARK_LOCAL_IP="127.0.0.1",
@@ -86,7 +86,7 @@ class Standalone:
         command = self._command(words, arguments, self.directory)
         return subprocess.run(
             command,
-            env=self._environment(**environment),
+            env=self.environment(**environment),
             capture_output=True,
             text=True,
             timeout=_PATIENCE,
@@ -110,7 +110,7 @@ class Standalone:
             process = subprocess.Popen(
                 self._command(words, arguments, directory),
                 cwd=directory,
-                env=self._environment(**environment),
+                env=self.environment(**environment),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -157,7 +157,7 @@ def standalone() -> Iterator[Standalone]:
         with (directory / f"{kind}-{len(list(directory.glob('*.txt')))}.txt").open("wb") as sink:
             process = subprocess.Popen(
                 servers.tied_to_us([spark_class, name, "--host", "127.0.0.1", *words]),
-                env=made._environment(SPARK_DAEMON_MEMORY="256m"),
+                env=made.environment(SPARK_DAEMON_MEMORY="256m"),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,

@@ -62,7 +62,7 @@ class Client:
 
     def next_step(self) -> tuple[Step, list[bytes]]:
         """Return a step and its required reply."""
-        step = self._draw()
+        step = self.draw()
         replies = self.after.run(step)
         self.steps.append(step)
         return step, replies
@@ -78,7 +78,7 @@ class Client:
         value = self.random.choice((b"v", b"x" * 100, b"a\r\nb"))
         return _words("XADD", key, *options, f"{self.next_id}-1", "n", self.next_id, "v", value)
 
-    def _draw(self) -> Step:
+    def draw(self) -> Step:
         random, key = self.random, self.key
         consumer = random.choice(CONSUMERS)
         if len(self.steps) + self.next_id == 1:

@@ -14,11 +14,14 @@ from tests import ROOT
 
 README = ROOT / "README.md"
 
-# Runs the examples one after another, as a reader would paste them, then prints their results.
+# Runs the examples one after another, as a reader would paste them, then prints their results and a time without zone.
 EPILOGUE = """
 import json
+spark.sql("select '2013-07-04 12:30:00' at").write.format("pystreams").mode("append").save("times")
+times = spark.read.format("pystreams").schema("at timestamp").load("times")
 print("RESULT", json.dumps({
     "weather": [row.asDict() for row in weather.orderBy("station").collect()],
+    "time": times.selectExpr("unix_timestamp(at)").first()[0],
     "fog": [row.fields for row in spark.read.format("pystreams").load("fog").collect()],
 }))
 """
@@ -43,14 +46,17 @@ def test_the_examples_are_few_and_short() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -> None:
-    """The examples work if they are pasted one after another into a Python that has only the installed package."""
+    """The examples work if they are pasted one after another into a Python that has only the installed package.
+
+    A time is in the zone of the JVM, if the session has none.
+    """
     script = tmp_path / "readme.py"
     script.write_text("\n".join(examples().values()) + EPILOGUE)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}
     result = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,
-        env={**environment, "SPARK_CONF_DIR": str(ROOT / "conf"), "TMPDIR": str(tmp_path)},
+        env={**environment, "SPARK_CONF_DIR": str(ROOT / "conf"), "TMPDIR": str(tmp_path), "TZ": "America/New_York"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -65,6 +71,7 @@ def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -
         ("jfk", 10.0),
         ("lga", 0.25),
     ]
+    assert left["time"] == 1372941000 + 4 * 3600
     assert left["fog"] == [{"station": "lga", "visibility": "0.25"}]
 
 

@@ -99,7 +99,7 @@ class Twins:
         driver, engine = self.driver, self.engine
         driver.now_us += self.random.choice((0, 0, 1000, 7000))
         engine.now_us = max(engine.now_us, driver.now_us)
-        argv = driver._draw()
+        argv = driver.draw()
         expected = encoded(self.model.execute(driver.session, argv, driver.now_us))
         found = encoded(engine.core.execute(engine.session, argv, driver.now_us))
         engine.end_iteration()

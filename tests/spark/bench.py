@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,9 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 #: Release of Spark, such as (4, 3).
 RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
+#: The real Redis as a parameter of the fixture `bench`, and tests that run on both servers in `make test`, too.
+REDIS = pytest.param("redis", marks=pytest.mark.redis)
+ON_BOTH = pytest.mark.parametrize("bench", [REDIS, "engine"], indirect=True)
 #: Maximum seconds of a query. Only failures take that long.
 _QUERY_SECONDS = 180
 

@@ -1,4 +1,8 @@
-"""The fixture ``bench``: Spark on a real Redis and on the engine."""
+"""The fixture ``bench``: Spark with a server.
+
+What differs between servers is below Spark, and tests/spark_streams runs it on each. So a test runs on a real Redis in
+`make test` and on the engine in `make test-long`, unless it names its servers itself.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
-from tests.spark.bench import Bench
+from tests.spark.bench import REDIS, Bench
+from tests.suite.long import long_only
 
 
-@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+@pytest.fixture(params=[REDIS, pytest.param("engine", marks=long_only)])
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     """A test's server, Spark and checkpoint."""
     server = request.getfixturevalue(f"spark_{request.param}")

@@ -10,7 +10,7 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from tests.spark.bench import RELEASE, Bench
+from tests.spark.bench import ON_BOTH, RELEASE, Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.suite.waiting import wait_for
 
@@ -109,6 +109,7 @@ class IntoStream:
         self._client.close()
 
 
+@ON_BOTH
 @pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark has no asynchronous progress tracking for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
     """With asynchronous progress tracking, a restart loses no entry, although entries are acknowledged and trimmed."""

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from spark_streams import register
-from tests.spark.bench import Bench
+from tests.spark.bench import ON_BOTH, Bench
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -28,6 +28,7 @@ def stream_of(bench: Bench, **options: Any) -> DataFrame:
     return frame.select("n", frame["_stream"].alias("origin"))
 
 
+@ON_BOTH
 def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
     """A restarted query continues without loss or repetition, and leaves nothing pending."""
     bench.add("s", 100)
@@ -98,7 +99,11 @@ def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
     assert bench.group("s")["pending"] == 0
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(
+    ("bench", "partitions"),
+    [pytest.param("redis", 2, marks=pytest.mark.redis), ("engine", 1)],
+    indirect=["bench"],
+)
 def test_a_batch_is_finished_however_much_of_it_is_read(bench: Bench, partitions: int) -> None:
     """Each batch is pending as a whole while it runs and acknowledged afterwards, whatever foreachBatch reads of it,
     and a restarted query continues.
@@ -121,29 +126,30 @@ def test_a_batch_is_finished_however_much_of_it_is_read(bench: Bench, partitions
         pending.append(bench.group("s")["pending"])
 
     options = {"maxEntriesPerTrigger": 10, "minPartitions": partitions}
-    for run in (1, 2):
-        bench.add("s", 10 * len(actions))
+    for batches in (len(actions), 1):
+        bench.add("s", 10 * batches)
         bench.run(stream_of(bench, **options), foreach_batch=act)
-        assert pending == [10] * len(actions) * run
+        assert pending == [10] * batches
+        pending.clear()
         assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("bench", "change"),
     [
-        lambda frame: frame.limit(5),
-        lambda frame: frame.where("1 = 0"),
-        lambda frame: frame.union(frame),
-        lambda frame: frame.limit(0),
+        pytest.param("redis", lambda frame: frame.limit(5), marks=pytest.mark.redis, id="limit"),
+        pytest.param("redis", lambda frame: frame.union(frame), marks=pytest.mark.redis, id="union"),
+        pytest.param("engine", lambda frame: frame.where("1 = 0"), id="never"),
+        pytest.param("engine", lambda frame: frame.limit(0), id="none"),
     ],
-    ids=["limit", "never", "union", "none"],
+    indirect=["bench"],
 )
 def test_a_query_that_needs_few_rows_continues(bench: Bench, change: Callable[[DataFrame], DataFrame]) -> None:
     """A query whose plan reads its stream partly, not at all or twice continues from its checkpoint, and its group is
     at the end of the stream.
     """
     for _ in range(2):
-        bench.add("s", 40)
+        bench.add("s", 20)
         bench.run(change(stream_of(bench, maxEntriesPerTrigger=10)), stream="out")
         assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
 
@@ -251,6 +257,7 @@ def test_a_replayed_batch_reads_the_same_entries(bench: Bench) -> None:
     assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
 
 
+@ON_BOTH
 def test_a_failed_batch_is_repeated_whole(bench: Bench) -> None:
     """A batch that failed midway with delivered and pending entries is read again completely by the next run."""
     bench.add("s", 10)

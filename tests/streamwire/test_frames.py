@@ -61,7 +61,7 @@ def test_uniform_frames_are_a_batch(rows: list[tuple[bytes, bytes]]) -> None:
 def however_few():
     """Let the proof accept even a few frames."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "_FEWEST", 0)
+        patch.setattr(frames, "FEWEST", 0)
         yield
 
 

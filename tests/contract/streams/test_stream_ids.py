@@ -57,39 +57,20 @@ def stream(server: Server) -> Server:
     return server
 
 
-@pytest.mark.parametrize("word", NOT_IDS)
-@pytest.mark.parametrize("command", PLAIN + BOUNDS)
-def test_invalid_ids(stream: Server, command: str, word: str) -> None:
-    """Every argument rejects invalid IDs with the same error."""
-    stream.expect(command.format(word), INVALID_ID)
+#: Commands, and the words that each rejects as an ID: besides invalid IDs, the special forms that it does not accept.
+REJECTED = [
+    (PLAIN, [*NOT_IDS, "$", ">", "(1-1", "-", "+"]),
+    (BOUNDS, [*NOT_IDS, "$", ">", "*", "1-*", "(", "(-", "(+", "((1-1"]),
+    (["XGROUP CREATE s new {}", "XGROUP SETID s g {}"], ["*", "(1-1", ">", "x"]),
+]
 
 
-@pytest.mark.parametrize("word", ["$", ">", "(1-1"])
-@pytest.mark.parametrize("command", PLAIN)
-def test_special_ids_are_not_plain_ones(stream: Server, command: str, word: str) -> None:
-    """An argument for a plain ID accepts none of the special forms."""
-    stream.expect(command.format(word), INVALID_ID)
-
-
-@pytest.mark.parametrize("word", ["-", "+"])
-@pytest.mark.parametrize("command", PLAIN)
-def test_range_ends_are_not_plain_ids(stream: Server, command: str, word: str) -> None:
-    """An argument for a plain ID rejects ``-`` and ``+``."""
-    stream.expect(command.format(word), INVALID_ID)
-
-
-@pytest.mark.parametrize("word", ["$", ">", "*", "1-*", "(", "(-", "(+", "((1-1"])
-@pytest.mark.parametrize("command", BOUNDS)
-def test_special_ids_are_not_range_ends(stream: Server, command: str, word: str) -> None:
-    """An end of a range accepts ``-``, ``+`` and ``(ID``, and no other special form."""
-    stream.expect(command.format(word), INVALID_ID)
-
-
-@pytest.mark.parametrize("word", ["*", "(1-1", ">", "x"])
-@pytest.mark.parametrize("command", ["XGROUP CREATE s new {}", "XGROUP SETID s g {}"])
-def test_group_positions(stream: Server, command: str, word: str) -> None:
-    """The ID of a group is a plain ID or ``$``."""
-    stream.expect(command.format(word), INVALID_ID)
+@pytest.mark.parametrize(("commands", "words"), REJECTED, ids=["plain IDs", "ends of ranges", "positions of groups"])
+def test_invalid_ids(stream: Server, commands: list[str], words: list[str]) -> None:
+    """Every argument rejects, with the same error, invalid IDs and the special forms that it does not accept."""
+    for command in commands:
+        for word in words:
+            stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["-", "+"])
@@ -109,9 +90,10 @@ def test_ids_are_written_canonically(server: Server, given: str, written: str) -
     server.expect("XRANGE s - +", entries(f"{written} f v"))
 
 
-@pytest.mark.parametrize(
-    ("command", "ids"),
-    [
+def test_incomplete_and_exclusive_ends(server: Server) -> None:
+    """A missing sequence number is the lowest at a low end and the highest at a high end; ``(`` excludes the end."""
+    server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 2-1 f v", "XADD s 2-2 f v")
+    for command, ids in [
         ("XRANGE s 2 2", ["2-1", "2-2"]),
         ("XRANGE s 2 3", ["2-1", "2-2"]),
         ("XRANGE s 1-2 2-1", ["1-2", "2-1"]),
@@ -124,12 +106,8 @@ def test_ids_are_written_canonically(server: Server, given: str, written: str) -
         ("XREVRANGE s (2-2 (1-1", ["2-1", "1-2"]),
         ("XRANGE s 2-1 1-1", []),
         ("XRANGE s + -", []),
-    ],
-)
-def test_incomplete_and_exclusive_ends(server: Server, command: str, ids: list[str]) -> None:
-    """A missing sequence number is the lowest at a low end and the highest at a high end; ``(`` excludes the end."""
-    server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 2-1 f v", "XADD s 2-2 f v")
-    server.expect(command, entries(*(f"{entry_id} f v" for entry_id in ids)))
+    ]:
+        server.expect(command, entries(*(f"{entry_id} f v" for entry_id in ids)))
 
 
 @pytest.mark.parametrize("command", ["XRANGE s ({} +", "XREVRANGE s + ({}", "XPENDING s g ({} + 10"])

@@ -19,31 +19,31 @@ def five_entries(*numbers: int) -> list[object]:
     return entries(*(f"{n}-0 n {n}" for n in numbers))
 
 
-@pytest.mark.parametrize(
-    ("command", "numbers"),
-    [
-        ("XRANGE s - +", (1, 2, 3, 4, 5)),
-        ("XREVRANGE s + -", (5, 4, 3, 2, 1)),
-        ("XRANGE s - + COUNT 2", (1, 2)),
-        ("XREVRANGE s + - COUNT 2", (5, 4)),
-        ("XRANGE s - + count 100", (1, 2, 3, 4, 5)),
-        ("XRANGE s 2 4", (2, 3, 4)),
-        ("XREVRANGE s 4 2", (4, 3, 2)),
-        ("XRANGE s (2 + COUNT 2", (3, 4)),
-        ("XRANGE s 2 (4-0", (2, 3)),
-        ("XREVRANGE s (4-0 (2-0", (3,)),
-        ("XRANGE s 3 3", (3,)),
-        ("XRANGE s 2-1 3-0", (3,)),
-        ("XRANGE s 6 +", ()),
-        ("XRANGE s - 0-1", ()),
-        ("XRANGE s 4 2", ()),
-        ("XREVRANGE s 2 4", ()),
-        ("XRANGE s - + COUNT 1 COUNT 3", (1, 2, 3)),
-    ],
-)
-def test_ranges(five: Server, command: str, numbers: tuple[int, ...]) -> None:
+RANGES = [
+    ("XRANGE s - +", (1, 2, 3, 4, 5)),
+    ("XREVRANGE s + -", (5, 4, 3, 2, 1)),
+    ("XRANGE s - + COUNT 2", (1, 2)),
+    ("XREVRANGE s + - COUNT 2", (5, 4)),
+    ("XRANGE s - + count 100", (1, 2, 3, 4, 5)),
+    ("XRANGE s 2 4", (2, 3, 4)),
+    ("XREVRANGE s 4 2", (4, 3, 2)),
+    ("XRANGE s (2 + COUNT 2", (3, 4)),
+    ("XRANGE s 2 (4-0", (2, 3)),
+    ("XREVRANGE s (4-0 (2-0", (3,)),
+    ("XRANGE s 3 3", (3,)),
+    ("XRANGE s 2-1 3-0", (3,)),
+    ("XRANGE s 6 +", ()),
+    ("XRANGE s - 0-1", ()),
+    ("XRANGE s 4 2", ()),
+    ("XREVRANGE s 2 4", ()),
+    ("XRANGE s - + COUNT 1 COUNT 3", (1, 2, 3)),
+]
+
+
+def test_ranges(five: Server) -> None:
     """Both ends are included; COUNT counts from the start of the range; the last of several COUNTs applies."""
-    five.expect(command, five_entries(*numbers))
+    for command, numbers in RANGES:
+        five.expect(command, five_entries(*numbers))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "-100"])
@@ -56,9 +56,12 @@ def test_count_of_zero(five: Server, command: str, count: str) -> None:
     assert five.wire(f"{command} COUNT {count}") == b"*0\r\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+@pytest.mark.parametrize("setting", ["a stream", "nothing", "a string"])
+def test_errors_come_before_the_key(server: Server, setting: str) -> None:
+    """IDs and options are parsed before the key is read."""
+    if setting != "nothing":
+        server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
+    for command, reply in (
         ("XRANGE s - + COUNT", SYNTAX),
         ("XRANGE s - + COUNT x", NOT_AN_INTEGER),
         ("XRANGE s - + WAT 1", SYNTAX),
@@ -66,14 +69,8 @@ def test_count_of_zero(five: Server, command: str, count: str) -> None:
         ("XREVRANGE s + - LIMIT 1", SYNTAX),
         ("XRANGE s x +", INVALID_ID),
         ("XRANGE s - x COUNT x", INVALID_ID),
-    ],
-)
-@pytest.mark.parametrize("setting", ["a stream", "nothing", "a string"])
-def test_errors_come_before_the_key(server: Server, command: str, reply: object, setting: str) -> None:
-    """IDs and options are parsed before the key is read."""
-    if setting != "nothing":
-        server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
-    server.expect(command, reply)
+    ):
+        server.expect(command, reply)
 
 
 def test_no_key(server: Server) -> None:

@@ -20,9 +20,9 @@ A = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 B = entries("1-0 g 1", "9-0 g 9")
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_reading(two: Server) -> None:
+    """XREAD returns the entries after each ID, at most COUNT per stream, and leaves out streams without any."""
+    for command, reply in [
         ("XREAD STREAMS a 0", Streams({"a": A})),
         ("XREAD STREAMS a 0-0", Streams({"a": A})),
         ("XREAD STREAMS a 1", Streams({"a": A[1:]})),
@@ -39,11 +39,8 @@ B = entries("1-0 g 1", "9-0 g 9")
         ("XREAD BLOCK 0 STREAMS a 2", Streams({"a": A[2:]})),
         ("XREAD BLOCK 1000 COUNT 1 STREAMS a b $ 1", Streams({"b": B[1:]})),
         ("XREAD COUNT 3 COUNT 1 STREAMS a 0", Streams({"a": A[:1]})),
-    ],
-)
-def test_reading(two: Server, command: str, reply: Streams) -> None:
-    """XREAD returns the entries after each ID, at most COUNT per stream, and leaves out streams without any."""
-    two.expect(command, reply)
+    ]:
+        two.expect(command, reply)
 
 
 def test_a_key_named_twice(two: Server) -> None:
@@ -70,9 +67,10 @@ GROUP_ONLY = "The {} option is only supported by XREADGROUP. You called XREAD in
 GREATER = "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_errors(two: Server) -> None:
+    """XREAD rejects invalid arguments with Redis's errors."""
+    two.given("SET text v")
+    for command, reply in [
         ("XREAD COUNT 1 BLOCK 1", SYNTAX),
         ("XREAD COUNT 1 STREAMS", SYNTAX),
         ("XREAD WAT 1 STREAMS a 0", SYNTAX),
@@ -87,12 +85,8 @@ GREATER = "The > ID can be specified only when calling XREADGROUP using the GROU
         ("XREAD STREAMS text 0", WRONGTYPE),
         ("XREAD STREAMS a text 0 0", WRONGTYPE),
         ("XREAD BLOCK 0 STREAMS missing text 0 0", WRONGTYPE),
-    ],
-)
-def test_errors(two: Server, command: str, reply: Error) -> None:
-    """XREAD rejects invalid arguments with Redis's errors."""
-    two.given("SET text v")
-    two.expect(command, reply)
+    ]:
+        two.expect(command, reply)
 
 
 @pytest.mark.parametrize("command", ["XREAD STREAMS a b 0", "XREAD STREAMS a b c 0 0", "XREAD BLOCK 0 STREAMS a b 0"])

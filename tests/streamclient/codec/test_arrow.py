@@ -78,7 +78,7 @@ def seen(page: Page, names: list[bytes]) -> dict[str, object]:
 def however_few() -> Iterator[None]:
     """Let the vectorised functions accept even a few entries."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire_frames, "_FEWEST", 0)
+        patch.setattr(wire_frames, "FEWEST", 0)
         yield
 
 

@@ -40,7 +40,7 @@ class Driver:
         """Run ``count`` random commands; yield each one after it has run."""
         for _ in range(count):
             self.now_us += self.random.choice((0, 0, 1000, 7000))
-            argv = self._draw()
+            argv = self.draw()
             self.core.execute(self.session, argv, self.now_us)
             yield argv
 
@@ -56,7 +56,7 @@ class Driver:
             return [b"1-1"]
         return [ids.text(entry_id) for entry_id in self.random.sample(known, min(most, len(known)))]
 
-    def _draw(self) -> list[bytes]:
+    def draw(self) -> list[bytes]:
         random = self.random
         key, group, consumer = random.choice(STREAMS), random.choice(GROUPS), random.choice(CONSUMERS)
         value = random.choice((b"", b"7", b"x" * 70, b"a\r\nb", bytes(range(256))))

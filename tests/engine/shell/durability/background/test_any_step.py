@@ -11,6 +11,15 @@ from tests.engine.shell.durability.background.by_hand import (
 )
 from tests.faults.engines import Engine
 from tests.harness.replay import state
+from tests.suite.long import long_only
+
+#: The log's policy, and whether errors last.
+POLICIES = [
+    ("always", False),
+    ("everysec", True),
+    pytest.param("always", True, marks=long_only),
+    pytest.param("everysec", False, marks=long_only),
+]
 
 
 def rewriting(engine: Engine) -> None:
@@ -66,8 +75,7 @@ def replacing(engine: Engine) -> None:
     engine.workers.run()
 
 
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("policy", ["always", "everysec"])
+@pytest.mark.parametrize(("policy", "lasting"), POLICIES, ids=lambda value: str(value).lower())
 @pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
     """If a call to the disk fails, and possibly all later calls, the engine works again when the disk has recovered.

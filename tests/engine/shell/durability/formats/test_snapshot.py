@@ -24,6 +24,7 @@ from tests.engine.shell.durability.workload import (
 )
 from tests.faults.engines import Engine
 from tests.harness.replay import NOW_US, new_core
+from tests.suite.long import FULL
 
 LATER = NOW_US + 10**9
 
@@ -98,7 +99,7 @@ def small(tmp_path_factory) -> bytes:
 def test_a_flipped_bit_anywhere_is_found(small):
     """With any bit of the file changed, the snapshot is rejected at a position within the file."""
     assert len(small) < 2000
-    for at in range(8 * len(small)):
+    for at in range(0, 8 * len(small), 1 if FULL else 9):
         data = bytearray(small)
         data[at // 8] ^= 1 << at % 8
         with pytest.raises(DamagedError) as caught:
