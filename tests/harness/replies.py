@@ -62,22 +62,6 @@ class Between:
         return 0
 
 
-class AnyOrder:
-    """A value that equals every list or set of these texts, in any order."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self._words = sorted(text.encode() for text in texts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, list | set) and sorted(other) == self._words
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return f"{self._words} in any order"
-
-
 OK = b"OK"
 WRONGTYPE = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 SYNTAX = Error("ERR syntax error")
