@@ -23,7 +23,7 @@ from tests import servers
 from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.stored import StoredServer
-from tests.packaging.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
+from tests.packaging.distributions import distributions, installed, sdist, wheel  # noqa: F401 - fixtures
 from tests.servers.releases import NEWEST
 from tests.suite import tools
 from tests.suite.jvm import start_quickly

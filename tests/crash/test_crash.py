@@ -27,7 +27,7 @@ from tests.crash.model import Client
 from tests.suite import long
 from tests.suite.waiting import DEADLINE
 
-KILLS = int(os.environ.get("CRASH_KILLS", "300" if long.FULL else "9"))
+KILLS = int(os.environ.get("CRASH_KILLS", "300" if long.FULL else "6"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 #: More clients than those whose replies are sent at once (`engine.shell.network.connection`).
 _CLIENTS = 8

@@ -1,4 +1,4 @@
-"""Texts for users do not contain the phrases that scripts/prose.py searches for."""
+"""scripts/prose.py, which `make lint` runs on this checkout, finds the phrases in texts for users."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from pathlib import Path
 import pytest
 
 from scripts import prose
-
-
-def test_texts_of_this_checkout_have_no_problems() -> None:
-    """Help texts, options, metrics, errors, logs, the dashboard and the documentation contain none of the phrases."""
-    assert prose.problems() == []
 
 
 @pytest.mark.parametrize(

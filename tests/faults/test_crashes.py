@@ -13,6 +13,7 @@ from engine.settings.config import Config
 from tests.faults.disk import Crash, Disk
 from tests.faults.engines import Engine
 from tests.harness.replay import NOW_US, state
+from tests.suite.long import short_and_long
 
 _BEFORE = [
     "XADD s 1-1 a 1",
@@ -103,8 +104,9 @@ def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:
         yield reply
 
 
-@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
-@pytest.mark.parametrize("preamble", ["yes", "no"], ids=["own-base", "resp-base"])
+@pytest.mark.parametrize(
+    ("preamble", "power"), short_and_long([("yes", True), ("no", False)], [("yes", False), ("no", True)])
+)
 def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, preamble, power):
     """After a crash at any step, the directory loads and has every acknowledged command and nothing that
     was not sent.
@@ -166,8 +168,12 @@ def test_a_crash_while_the_first_base_is_made_from_a_snapshot(tmp_path, power):
     assert step > 8
 
 
-@pytest.mark.parametrize("formats", [("psb", "rdb"), ("rdb", "psb")], ids="-".join)
-@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+@pytest.mark.parametrize(
+    ("formats", "power"),
+    short_and_long(
+        [(("psb", "rdb"), True), (("rdb", "psb"), False)], [(("psb", "rdb"), False), (("rdb", "psb"), True)]
+    ),
+)
 def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
     """After a crash the snapshot is either the old or the new one, even if their formats differ."""
 
@@ -242,9 +248,19 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
     assert step > 8
 
 
-@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
-@pytest.mark.parametrize("line", ["BGREWRITEAOF", "CONFIG SET appendonly yes"])
-@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize(
+    ("rewritten", "line", "power"),
+    short_and_long(
+        [(False, "BGREWRITEAOF", True), (True, "CONFIG SET appendonly yes", False), (True, "BGREWRITEAOF", True)],
+        [
+            (False, "BGREWRITEAOF", False),
+            (False, "CONFIG SET appendonly yes", False),
+            (False, "CONFIG SET appendonly yes", True),
+            (True, "CONFIG SET appendonly yes", True),
+            (True, "BGREWRITEAOF", False),
+        ],
+    ),
+)
 def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritten):
     """After a crash while a new log replaces an earlier one, either the earlier or the new data is complete."""
     new = ["SET new 1", "XADD t 1-1 a 1"]

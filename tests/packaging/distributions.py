@@ -6,6 +6,7 @@ packages that a test leaves out.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -21,10 +22,16 @@ from tests import ROOT
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel and the sdist, and return their directory."""
-    directory = tmp_path_factory.mktemp("distributions")
-    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(directory)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    """Build the wheel and the sdist, once for all processes of the run, and return their directory."""
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "distributions"
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            building = directory.with_suffix(".building")
+            command = [sys.executable, "-m", "hatchling", "build", "--directory", str(building)]
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            building.rename(directory)
     return directory
 
 
@@ -38,6 +45,12 @@ def wheel(distributions: Path) -> Path:
 def sdist(distributions: Path) -> Path:
     (found,) = distributions.glob("*.tar.gz")
     return found
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a Python with the wheel and all dependencies, including Spark from pip."""
+    return environment(tmp_path_factory.mktemp("installed"), wheel)
 
 
 def install(wheel: Path, *where: str) -> None:

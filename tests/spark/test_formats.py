@@ -22,7 +22,7 @@ from spark_streams.reports import STREAM
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.spark_streams.formats import fuzz
-from tests.suite.long import long_only
+from tests.suite.long import short_and_long
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -73,7 +73,7 @@ def test_rows_of_every_format_come_back(bench: Bench) -> None:
                 bench.reader(stream=form, mode="FAILFAST", **options, **message).load().collect()
 
 
-@pytest.mark.parametrize("form", ["avro", *(pytest.param(form, marks=long_only) for form in ("protobuf", "json"))])
+@pytest.mark.parametrize("form", short_and_long(["avro"], [["protobuf"], ["json"]]))
 def test_hostile_values_follow_the_mode(bench: Bench, form: str) -> None:
     """Valid values among 200 hostile ones arrive in every mode, and counts and `_rescued` agree with the mode."""
     draw = random.Random(1)

@@ -299,8 +299,7 @@ SHADOWED = """
 """
 
 
-@pytest.mark.parametrize("kind", list(USER_MODULES))
-@pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
+@pytest.mark.parametrize(("kind", "where"), [("directories", "PYTHONPATH"), ("files", "working directory")])
 def test_a_users_modules_do_not_replace_the_engine(run: Run, tmp_path: Path, kind: str, where: str) -> None:
     """A user's modules `engine` and `jobs` are imported by the user's program, and the embedded engine still starts."""
     directory = user_modules(tmp_path / "own", kind)
@@ -374,7 +373,8 @@ SPARK = """
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [pytest.param("python", marks=long_only), "jvm"])
+@long_only
+@pytest.mark.parametrize("victim", ["python", "jvm"])
 def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
     """Spark's workers and the user's program share one engine, which ends if the driver's Python or JVM is killed."""
     driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})

@@ -19,6 +19,7 @@ from tests import servers
 from tests.engine.shell.network.without_sockets import runner_of
 from tests.servers import Running
 from tests.servers.connection import Connection as Client
+from tests.suite.long import short_and_long
 from tests.suite.waiting import DEADLINE, wait_for
 
 MB = 1 << 20
@@ -48,8 +49,17 @@ LEAVES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("leaves", LEAVES)
+#: What a client leaves behind, and the event loop; a short run has one loop for each.
+_LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "loop"),
+    short_and_long(
+        [(leaves, _LOOPS[number % 2]) for number, leaves in enumerate(LEAVES)],
+        [(leaves, _LOOPS[1 - number % 2]) for number, leaves in enumerate(LEAVES)],
+    ),
+)
 def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
     """A disconnected client's connection is freed at once, because it is in no reference cycle."""
 

@@ -11,15 +11,10 @@ from tests.engine.shell.durability.background.by_hand import (
 )
 from tests.faults.engines import Engine
 from tests.harness.replay import state
-from tests.suite.long import long_only
+from tests.suite.long import short_and_long
 
 #: The log's policy, and whether errors last.
-POLICIES = [
-    ("always", False),
-    ("everysec", True),
-    pytest.param("always", True, marks=long_only),
-    pytest.param("everysec", False, marks=long_only),
-]
+POLICIES = short_and_long([("always", False), ("everysec", True)], [("always", True), ("everysec", False)])
 
 
 def rewriting(engine: Engine) -> None:
