@@ -15,8 +15,9 @@ from spark_streams.columns import conversion, json_values, json_writer, times
 from spark_streams.columns.scalars import dump
 from spark_streams.config import time_zones
 from tests.spark_streams.columns.test_values import numbers, same
+from tests.suite.long import FULL
 
-unhurried = settings(deadline=None, max_examples=int(os.environ.get("COLUMN_EXAMPLES", "100")))
+unhurried = settings(deadline=None, max_examples=int(os.environ.get("COLUMN_EXAMPLES", "100" if FULL else "25")))
 ZONES = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Apia", "+18:00", "-11:30"]
 _YEARS = [-290_307, -1, 0, 1, 2, 1582, 1900, 1969, 1970, 2037, 2038, 9998, 9999, 10_000, 32_767, 40_000, 294_246]
 MICROS = st.one_of(

@@ -15,8 +15,9 @@ from spark_streams.columns.conversion import is_nested
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.json_writer import stored_type
 from tests.spark_streams.columns.test_values import SENSIBLE
+from tests.suite.long import FULL
 
-unhurried = settings(deadline=None, max_examples=150)
+unhurried = settings(deadline=None, max_examples=150 if FULL else 40)
 NAMES = ["a", "b", "", "é"]
 PLAIN = [
     pa.int8(),

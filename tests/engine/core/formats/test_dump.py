@@ -25,6 +25,7 @@ from tests.engine.core.formats.rdb_files import unsupported
 from tests.engine.shell.durability.workload import empty_core, everything
 from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 from tests.servers.connection import Connection
+from tests.suite.long import FULL
 
 WORDS = st.one_of(
     st.binary(max_size=20),
@@ -257,7 +258,7 @@ BYTES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=250 if FULL else 60)
 @given(st.data())
 def test_a_restored_payload_can_be_stored(tmp_path_factory, data):
     """Any changed payload with a valid checksum that RESTORE accepts can be dumped, logged and written

@@ -24,9 +24,10 @@ from tests.engine.core.formats.rdb_files import (
 )
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
 from tests.harness.replay import state
+from tests.suite.long import FULL
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=30 if FULL else 8)
 @given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14, 80]), cold=st.booleans())
 def test_all_data_is_restored(seed, version, cold):
     """A file of any version holds all data of a core: entries, counters, groups, times, released entries, producers,
@@ -115,7 +116,7 @@ def test_damage_after_an_unsupported_type_is_an_error():
                 read(wrong, skip=skip)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=20 if FULL else 8)
 @given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14, 80]), piece=st.integers(0, 300))
 def test_a_scan_reads_past_all_data(seed, version, piece):
     """A scan reads past every encoding of streams, strings and hashes, finds the types after them, and adds no key."""

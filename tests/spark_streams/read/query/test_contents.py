@@ -15,6 +15,7 @@ from spark_streams.read.query.planning import Read, expect, find_missing
 from streamclient.streams.counting import Entries
 from streamclient.streams.states import Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
+from tests.suite.long import FULL
 
 
 def at(ms: int) -> StreamId:
@@ -338,7 +339,7 @@ def act(stream: Stream, event: tuple[str, int]) -> None:
         stream.xtrim(value)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400 if FULL else 100, deadline=None)
 @given(history=EVENTS, events=EVENTS, after=st.integers(0, 20), span=st.integers(1, 30), cheap=st.booleans())
 def test_every_interleaving_of_a_reader_with_removals(
     history: list[tuple[str, int]], events: list[tuple[str, int]], after: int, span: int, cheap: bool

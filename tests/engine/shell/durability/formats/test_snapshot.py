@@ -42,7 +42,7 @@ def read(data: bytes):
     return loaded(core, LATER)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40 if FULL else 10)
 @given(seed=st.integers(0, 10**9), cold=st.sampled_from(["", "frames", "columns"]))
 def test_all_data_is_restored(seed, cold, tmp_path_factory):
     """A snapshot holds all data of a core: entries, counters, groups, times, producers, other types

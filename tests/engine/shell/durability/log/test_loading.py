@@ -49,7 +49,7 @@ def with_another_entry(directory: Path) -> tuple[Path, bytes, int]:
     return *increment(directory), size
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=25 if FULL else 8)
 @given(seed=st.integers(0, 10**9), preamble=st.sampled_from(["yes", "no"]))
 def test_the_log_restores_the_data(seed, preamble, tmp_path_factory):
     """After any commands, with rewrites in between, a restart has the same data."""
@@ -86,7 +86,7 @@ def without_vanished(found):
     return found
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=25 if FULL else 8)
 @given(seed=st.integers(0, 10**9))
 def test_exported_commands_restore_the_data(seed):
     """Replaying the commands of a base in Redis's format on an empty core gives the data of the original core."""
