@@ -33,6 +33,7 @@ FORMATS = {
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
             "spark.sql.catalog.spark_catalog.type": "hadoop",
+            "spark.sql.catalog.spark_catalog.warehouse": "warehouse",
         },
         "iceberg",
     ),
