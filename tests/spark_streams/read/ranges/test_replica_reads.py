@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import redis
@@ -239,7 +239,10 @@ def test_a_hanging_replica_delays_a_read_briefly(pair: Pair, monkeypatch: pytest
     """With a replica that accepts connections and does not answer, a read takes less than 30 seconds."""
     pair.fill()
     pair.caught_up()
-    monkeypatch.setattr(replicas, "_ANSWER_SECONDS", 0.2, raising=False)
+    found = replicas.of_node
+    monkeypatch.setattr(
+        replicas, "of_node", lambda *asked: [replace(each, answer_seconds=0.2) for each in found(*asked)]
+    )
     with proxy(int(pair.replica.url.rpartition(":")[2])) as between:
         endpoint = Endpoint("127.0.0.1", between.port)
         monkeypatch.setattr(Topology, "replicas", lambda topology, node: [endpoint])
@@ -317,7 +320,7 @@ def test_a_server_without_a_replication_offset_is_read_itself(
     pair.fill()
     pair.caught_up()
     with monkeypatch.context() as patch:
-        patch.setattr(replicas, "_QUESTION", ("INFO", "server"))
+        patch.setattr(replicas, "info_lines", lambda _: {})
         assert [len(pair.query().drain()) for _ in range(2)] == [150, 150]
     (record,) = caplog.records
     address = pair.master.url.removeprefix("redis://")
