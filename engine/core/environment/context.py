@@ -19,7 +19,7 @@ from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.environment.durability import Durability
 from engine.core.environment.host import Host
-from engine.core.environment.replication import Replication, WithoutReplicas
+from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
@@ -66,7 +66,7 @@ class Context:
     config: Config
     host: Host = field(default_factory=Host)
     durability: Durability = field(default_factory=Durability)
-    replication: Replication = field(default_factory=WithoutReplicas)
+    replication: Replication = field(default_factory=Replication)
 
     def enter(self, session: Session) -> None:
         """Switch to ``session`` at the current time."""

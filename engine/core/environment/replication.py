@@ -1,12 +1,15 @@
-"""The core's interface to replicas and to its master. The shell replaces ``WithoutReplicas`` with its implementation.
+"""The core's interface to replicas and to its master. The shell's replication extends
+`Replication`, which has neither replicas nor a master.
 
 Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream,
 which contains the commands sent to replicas. This module does no I/O.
 """
 
+# ruff: noqa: ARG002 - without replicas, arguments are ignored
+
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
@@ -16,15 +19,16 @@ from engine.text import messages
 _NO_ID = "0" * 40
 
 
-class Replication(Protocol):
+class Replication:
     """The replicas of this server, and the master that it follows."""
 
     #: Whether replicas receive every effect. If so, effects must be commands that any Redis supports.
-    feeds: bool
+    feeds: bool = False
 
     @property
     def follows(self) -> bool:
         """Whether this server is a replica."""
+        return False
 
     # -- as a master ------------------------------------------------------------------------------------------------
 
@@ -43,6 +47,7 @@ class Replication(Protocol):
         is sent first.
         With ``hands_over``, the client is this server's master, and this server takes over as master.
         """
+        raise CommandError(messages.NO_REPLICATION)
 
     def drop(self, session: Session) -> None:
         """Remove a replica whose connection is closed."""
@@ -58,12 +63,14 @@ class Replication(Protocol):
 
         If the command is in a transaction (``within``), return the offset before the transaction.
         """
+        return 0
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
         """Return the number of replicas that have processed the stream up to ``offset``.
 
         With ``on_disk``, count only replicas that have stored the stream up to ``offset``.
         """
+        return 0
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Request acknowledgements from the replicas, and wake the blocked session once.
@@ -79,9 +86,11 @@ class Replication(Protocol):
         ``timeout`` milliseconds, abandon the failover; if ``timeout`` is 0, there is no time limit. With ``force``, the
         target takes over at the timeout instead, even if it is not up to date.
         """
+        raise CommandError(messages.FAILOVER_WITHOUT_REPLICAS)
 
     def abort_failover(self) -> None:
         """Abandon the failover and remain the master."""
+        raise CommandError(messages.NO_FAILOVER)
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
         """Return whether the shutdown waits for lagging replicas. NOW among SHUTDOWN's ``words`` prevents the wait.
@@ -89,20 +98,25 @@ class Replication(Protocol):
         While the shutdown waits, the client ``caller`` (if any) is blocked. If there is no wait, the calling code must
         end the process.
         """
+        return False
 
     def shutdown_left(self) -> int | None:
         """Return the remaining milliseconds for which the shutdown waits for replicas; None if it does not wait."""
+        return None
 
     def abort_shutdown(self) -> None:
         """Cancel the shutdown."""
+        raise CommandError(messages.NO_SHUTDOWN)
 
     # -- as a replica -----------------------------------------------------------------------------------------------
 
     def follow(self, host: bytes, port: int) -> Reply:
         """Become a replica of another server (REPLICAOF host port)."""
+        raise CommandError(messages.NO_REPLICATION)
 
     def lead(self) -> Reply:
         """Stop following a master (REPLICAOF NO ONE)."""
+        return OK
 
     def tell_master(self) -> None:
         """Send this replica's offset to the master, which requested it with REPLCONF GETACK."""
@@ -111,81 +125,10 @@ class Replication(Protocol):
 
     def role(self) -> Reply:
         """Return the reply of ROLE."""
-
-    def info(self) -> list[tuple[str, Any]]:
-        """Return the lines of INFO replication."""
-
-    def loading(self) -> list[tuple[str, Any]]:
-        """Return the lines of INFO persistence about loading a master's data; empty if no data is being loaded."""
-
-    def statistics(self) -> dict[str, int]:
-        """Return ``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
-
-    def reset_statistics(self) -> None:
-        """Reset the counters in ``statistics``."""
-
-
-class WithoutReplicas:
-    """Null implementation: there are no replicas and no master."""
-
-    feeds = False
-    follows = False
-
-    def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """Do nothing: no replicas."""
-
-    def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
-        del session, history_id, offset, hands_over
-        raise CommandError(messages.NO_REPLICATION)
-
-    def drop(self, session: Session) -> None:
-        """Do nothing: no replicas."""
-
-    def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Do nothing: no replicas."""
-
-    def offset(self, *, within: bool = False) -> int:
-        del within
-        return 0
-
-    def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        del offset, on_disk
-        return 0
-
-    def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Do nothing: no replicas."""
-
-    def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        del target, timeout, force
-        raise CommandError(messages.FAILOVER_WITHOUT_REPLICAS)
-
-    def abort_failover(self) -> None:
-        raise CommandError(messages.NO_FAILOVER)
-
-    def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        del words, caller
-        return False
-
-    def shutdown_left(self) -> int | None:
-        return None
-
-    def abort_shutdown(self) -> None:
-        raise CommandError(messages.NO_SHUTDOWN)
-
-    def follow(self, host: bytes, port: int) -> Reply:
-        del host, port
-        raise CommandError(messages.NO_REPLICATION)
-
-    def lead(self) -> Reply:
-        return OK
-
-    def tell_master(self) -> None:
-        """Do nothing: no master."""
-
-    def role(self) -> Reply:
         return [b"master", 0, []]
 
     def info(self) -> list[tuple[str, Any]]:
+        """Return the lines of INFO replication."""
         return [
             ("role", "master"),
             ("connected_slaves", 0),
@@ -201,10 +144,12 @@ class WithoutReplicas:
         ]
 
     def loading(self) -> list[tuple[str, Any]]:
+        """Return the lines of INFO persistence about loading a master's data; empty if no data is being loaded."""
         return []
 
     def statistics(self) -> dict[str, int]:
+        """Return ``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
         return {"sync_full": 0, "sync_partial_ok": 0, "sync_partial_err": 0}
 
     def reset_statistics(self) -> None:
-        """Do nothing: there are no counters."""
+        """Reset the counters in ``statistics``."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.environment.replication import Replication
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.position import Position
@@ -24,7 +25,7 @@ from engine.text import messages
 from engine.wire.encode import encoded
 
 
-class Node:
+class Node(Replication):
     """Replication of one server; call ``start`` when the server's data is loaded. ``port``: port for clients."""
 
     def __init__(
