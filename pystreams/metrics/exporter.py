@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def setup(self) -> None:
-        self.timeout = self.server.patience
+        self.request.settimeout(self.server.patience)
         super().setup()
 
     def do_GET(self) -> None:
