@@ -18,7 +18,7 @@ from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, transfer
 from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
-from pystreams.streams.sampling import behind_checkpoint
+from pystreams.streams.sampling import BEHIND_CHECKPOINT
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId
@@ -62,8 +62,6 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comp
             for each in of_groups.groups_of(run.connection, there, run.now)
             if each.name == wanted
         }
-        behind = [each for name, each in members.items() if each.position < _committed(source, name)]
-        members |= {each.stream.name: each for each in of_groups.detailed(run.connection, behind)}
         for name, stream in sorted(streams.items()):
             member = members.get(name.encode())
             difference = _difference(name, source, stream, wanted, member)
@@ -71,10 +69,6 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comp
             left = None if stream is None else inventory.behind(run.connection, [(stream, after)])[0]
             rows.append(Comparison(name, source, stream, member, difference, left))
     return rows
-
-
-def _committed(source: Source, stream: bytes) -> StreamId:
-    return source.committed.get(stream.decode("utf-8", "replace"), ZERO)
 
 
 def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
@@ -97,8 +91,8 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         )
     if source.consume != "range":
         return ""
-    if behind := behind_checkpoint(group, source.committed.get(name, ZERO)):
-        return behind
+    if group.position < source.committed.get(name, ZERO):
+        return BEHIND_CHECKPOINT
     if group.position > planned:
         return "the group is ahead of the checkpoint: all entries are read, but skipped entries are never pending"
     return ""

@@ -14,7 +14,7 @@ from pystreams.measures import QueryRow
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams import group_states as of_groups
 from pystreams.streams.group_states import Group
-from pystreams.streams.sampling import Name, behind_checkpoint
+from pystreams.streams.sampling import BEHIND_CHECKPOINT, Name
 from pystreams.values import numbers
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamclient.connection import Connection
@@ -42,7 +42,10 @@ def queries(asked: Asked) -> dict[str, Any]:
         seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
         streams = [(query, each) for query, each in streams if _bytes(each.stream) in seen]
         reports = [each for _, each in streams]
-        groups = _groups(connection, reports, now)
+        names = dict.fromkeys(_bytes(each.stream) for each in reports if each.group is not None)
+        # The last sample may be older than a report, so a group that has advanced since would seem to be behind.
+        every = of_groups.groups(connection, names, now, forbidden=set())
+        groups = {(each.stream.name, each.name): each for each in every}
         differences = _differences(connection, reports, groups)
     return {
         "rows": [_row(now, found[report.id]) for _, report in latest],
@@ -52,18 +55,6 @@ def queries(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _groups(connection: Connection, reports: Sequence[StreamReport], now: int) -> dict[Name, Group]:
-    """Return the current groups of the streams in reports, with their consumers if they are behind the report.
-
-    The last sample may be older than a report, so a group that has advanced since would seem to be behind.
-    """
-    names = dict.fromkeys(_bytes(each.stream) for each in reports if each.group is not None)
-    every = of_groups.groups(connection, names, now, forbidden=set())
-    found = {(each.stream.name, each.name): each for each in every}
-    behind = [found[name] for each in reports if (name := _name(each)) in found and _is_behind(found[name], each)]
-    return found | {(each.stream.name, each.name): each for each in of_groups.detailed(connection, behind)}
-
-
 def _differences(
     connection: Connection, reports: Sequence[StreamReport], groups: Mapping[Name, Group]
 ) -> dict[Name, str]:
@@ -71,18 +62,13 @@ def _differences(
     found: dict[Name, str] = {}
     for each in reports:
         group = groups.get(_name(each))
-        if group is None or not _is_behind(group, each):
+        if group is None or group.position >= (position := StreamId.parse(each.position)):
             continue
-        position = StreamId.parse(each.position)
         (left,) = inventory.behind(connection, [(group.stream, position)])
         known = group.exact and group.lag is not None and left.is_exact
         count = f", {numbers.things((group.lag or 0) - left.entries, 'entry')}" if known else ""
-        found[_name(each)] = f"{behind_checkpoint(group, position)}{count}"
+        found[_name(each)] = f"{BEHIND_CHECKPOINT}{count}"
     return found
-
-
-def _is_behind(group: Group, report: StreamReport) -> bool:
-    return group.position < StreamId.parse(report.position)
 
 
 def _name(report: StreamReport) -> Name:

@@ -209,6 +209,9 @@ _COUNT = 200  # maximum number of reports read per call
 _QUERIES = 1000  # maximum number of queries in `latest`
 _FORGET_MS = 86_400_000  # age of a query's last report after which the query is dropped
 
+#: Consequence for a query with consume=range of a group that is behind the query's committed position.
+BEHIND_CHECKPOINT = "the group is behind the checkpoint: GROUP_BEHIND"
+
 
 @dataclass(frozen=True)
 class Reported:
@@ -216,19 +219,6 @@ class Reported:
 
     at: int
     report: QueryReport
-
-
-def behind_checkpoint(group: Group, committed: StreamId) -> str:
-    """Return the consequence for a query with consume=range of a group that is behind the query's committed position.
-
-    Returns an empty text if the group is not behind. `group` must have its consumers.
-    """
-    if group.position >= committed:
-        return ""
-    # During a delivery in the background, the connector puts the end of the delivery into the consumer's name.
-    if any(each.name.endswith(b"-until-%b" % str(committed).encode()) for each in group.consumers or ()):
-        return "the last batch's delivery was interrupted: the query moves the group to the checkpoint"
-    return "the group is behind the checkpoint: GROUP_BEHIND"
 
 
 class Queries:

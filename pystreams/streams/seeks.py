@@ -128,7 +128,7 @@ def apply(
     return now, found[len(reads) :]
 
 
-_QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # consumer of a query that owns the group or delivers to it
+_QUERY = re.compile(rb"(.+)-query")  # consumer that marks the group of a query
 _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")  # consumer of a query that shares the group (consume=shared)
 
 

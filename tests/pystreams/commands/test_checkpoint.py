@@ -123,19 +123,6 @@ def test_differences_are_named_and_exit_with_3(
     assert difference in _only(json.loads(result.stdout))["difference"]
 
 
-def test_an_interrupted_delivery_is_not_reported_as_a_moved_group(
-    cli_of: Cli, checkpoint: Path, client: redis.Redis
-) -> None:
-    """If the group has the consumer that marks an interrupted delivery, `diff` says that the query
-    will move the group.
-    """
-    (row,) = json.loads(cli_of.result("checkpoint", "show", str(checkpoint), "--json").stdout)["streams"]
-    client.execute_command("XGROUP", "SETID", "orders", "spark", "5-0")
-    client.xgroup_createconsumer("orders", "spark", f"query-until-{row['committed']}")
-    result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
-    assert "moves the group to the checkpoint" in _only(json.loads(result.stdout))["difference"]
-
-
 def test_invalid_checkpoints_are_errors(cli_of: Cli, checkpoint: Path) -> None:
     assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", str(checkpoint / "commits"), status=4)
     (checkpoint / "offsets" / "2").write_text("v3\n{}\n{}")

@@ -175,7 +175,6 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
     ("consumer", "to", "warning"),
     [
         ("app-query", "start", "GROUP_BEHIND"),
-        ("app-until-7-0", "start", "'app-query'"),
         ("app-query", "end", "still reads all"),
         ("app-3-0", "start", "shares"),
     ],
