@@ -89,8 +89,10 @@ class GroupReads:
     def _counts(self, uncounted: Sequence[tuple[Range, StreamId]]) -> dict[Range, int]:
         """Return the number of entries of each range after a position in it. The ranges are counted together."""
         streams = {part.stream for part, _ in uncounted if part.count is None}
+        # At least 1, since all entries of the stream may have been removed, and a count is positive.
         lengths = {
-            stream: 0 if state is None else state.length for stream, state in self._states.of([*streams], None).items()
+            stream: 1 if state is None else max(1, state.length)
+            for stream, state in self._states.of([*streams], None).items()
         }
         answers = self._entries.nths(
             [

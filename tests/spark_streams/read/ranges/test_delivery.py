@@ -145,6 +145,21 @@ def test_a_killed_driver_loses_and_repeats_nothing(
     finished(site, 5 * _BATCH)
 
 
+def test_a_batch_whose_entries_and_group_are_gone_is_delivered(site: Site) -> None:
+    """With failOnDataLoss=false, a repeated batch without entries is empty, and its missing group is created again."""
+    site.add("s", _BATCH)
+    start = json.dumps({"s": "(50-1"})
+    query = query_of(site, startingOffsets=start, minPartitions=1, maxEntriesPerTrigger=None, failOnDataLoss=False)
+    assert query.plan()
+    site.client.xgroup_destroy("s", "g")
+    site.client.xtrim("s", maxlen=0, approximate=False)
+    query.restart()
+    assert query.run() == []
+    assert site.group()["last-delivered-id"] == b"50-1"
+    site.add("s", _BATCH, first=_BATCH)
+    assert numbers(query.drain()) == list(range(_BATCH, 2 * _BATCH))
+
+
 def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(site: Site) -> None:
     """Entries that another program reads from the group are still in the query's batches, which keep their limit."""
     site.add("s", 4 * _BATCH)
