@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from streamclient.streams.page_size import PageSize
 from streamclient.streams.pages import Body, joined
 from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import open_server
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -87,16 +89,17 @@ class SharedPartition(QueryPartition):
 
 @dataclass
 class _Found:
-    """Result of an attempt to read for some tasks.
+    """Result of an attempt to read for `tasks`.
 
-    `together`: the new entries of tasks that need nothing else, with their streams. `apart`: pages of other tasks, with
-    the numbers of deliveries if requested. `histories`: tasks whose entries were read before. `entries` and `bytes`:
-    number and size of the entries in `together` and `apart`.
+    `together`: the new entries of tasks that need nothing else. `apart`: pages of other tasks, with the numbers of
+    deliveries if requested. `histories`: tasks whose entries were read before. `entries` and `bytes`: number and size
+    of the entries in `together` and `apart`.
     """
 
-    together: list[tuple[str, Body]] = field(default_factory=list)
-    apart: list[tuple[SharedTask, Page, Counts]] = field(default_factory=list)
-    histories: list[SharedTask] = field(default_factory=list)
+    tasks: Sequence[SharedTask]
+    together: dict[SharedTask, list[Body]] = field(default_factory=dict)
+    apart: dict[SharedTask, list[tuple[Page, Counts]]] = field(default_factory=dict)
+    histories: set[SharedTask] = field(default_factory=set)
     entries: int = 0
     bytes: int = 0
 
@@ -108,15 +111,27 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
     for found in itertools.chain.from_iterable(_read_together(connection, some) for some in groups):
         if found.entries:
             size.update(found.entries, found.bytes)
-        if found.together:
-            counts = [(stream, body.count) for stream, body in found.together]
-            yield joined([body for _, body in found.together]), counts, None, None
-        for task, page, deliveries in found.apart:
+        yield from _in_order(connection, found)
+
+
+def _in_order(connection: Connection, found: _Found) -> Iterator[Delivered]:
+    """Yield the pages of some tasks in the order of the tasks.
+
+    Every attempt has this order, whatever was read before: a write cannot be repeated with other rows in a chunk.
+    """
+    for is_together, tasks in itertools.groupby(found.tasks, found.together.__contains__):
+        if is_together:
+            bodies = [(task.stream, body) for task in tasks for body in found.together[task]]
+            if bodies:
+                counts = [(stream, body.count) for stream, body in bodies]
+                yield joined([body for _, body in bodies]), counts, None, None
+            continue
+        for task in tasks:
             with _tolerating(task):
-                yield from _delivered(connection, task, page, deliveries, None)
-        for task in found.histories:
-            with _tolerating(task):
-                yield from _history(connection, task)
+                for page, deliveries in found.apart.get(task, ()):
+                    yield from _delivered(connection, task, page, deliveries, None)
+                if task in found.histories:
+                    yield from _history(connection, task)
 
 
 def _groups(tasks: Sequence[SharedTask], size: PageSize, most_tasks: int) -> Iterator[list[SharedTask]]:
@@ -205,7 +220,7 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     for reply in (watched, *lines):
         if isinstance(reply, ResponseError):
             raise refused(connection.address, "WATCH", reply)
-    found = _Found()
+    found = _Found(tasks)
     fresh: list[SharedTask] = []
     again: list[SharedTask] = []
     for task, (done, line), had in zip(tasks, lines, pending, strict=True):
@@ -219,7 +234,7 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
         elif line is None:
             _log.warning("Batch %d of %s is already finished; no entries are read again.", task.batch, task.stream)
         else:
-            found.histories.append(task)
+            found.histories.add(task)
             again += [] if line == task.run.encode() else [task]
     claims: dict[SharedTask, list[Claim]] = {}
     if fresh:
@@ -247,19 +262,22 @@ def _sort(connection: Connection, executed: Mapping[SharedTask, list[Body] | Exc
     for task, result in executed.items():
         with _tolerating(task):
             if isinstance(result, Exception):
-                found.histories = [each for each in found.histories if each is not task]
+                found.histories.discard(task)
                 raise result
             found.entries += sum(body.count for body in result)
             found.bytes += sum(body.stop - body.start for body in result)
+            if task in found.histories:
+                continue
             if task.claims or task.counts or task.max_deliveries is not None:
                 pages = [body.page() for body in result]
                 apart += [(task, page) for page in pages if page.count]  # XCLAIM before Redis 7 replies nil if deleted
             else:
-                found.together += [(task.stream, body) for body in result]
+                found.together[task] = result
     counted = [(task, page) for task, page in apart if task.counts or task.max_deliveries is not None]
     deliveries = group_pages.deliveries(connection, [(_consumer(task), page.id_texts()) for task, page in counted])
     by_page = {id(page): counts for (_, page), counts in zip(counted, deliveries, strict=True)}
-    found.apart = [(task, page, by_page.get(id(page))) for task, page in apart]
+    for task, page in apart:
+        found.apart.setdefault(task, []).append((page, by_page.get(id(page))))
 
 
 def _key(task: SharedTask) -> bytes:
@@ -300,11 +318,12 @@ def _check_losses(
 def _claims(
     connection: Connection, tasks: Sequence[SharedTask], states: Mapping[str, StreamState | None]
 ) -> dict[SharedTask, list[Claim]]:
-    """Return the pending entries of other consumers that each task must claim, and report those that no longer exist.
+    """Return the pending entries of other consumers that each task must claim, in the order of their IDs, which is also
+    the order of a history, and report those that no longer exist.
 
     Tasks whose group is lost are absent.
     """
-    claims: dict[SharedTask, list[Claim]] = {task: [] for task in tasks}
+    claims: dict[SharedTask, list[tuple[bytes, int]]] = {task: [] for task in tasks}  # IDs, each with the idle time
 
     def ask(commands: Mapping[SharedTask, Command]) -> dict[SharedTask, Any]:
         found: dict[SharedTask, Any] = {}
@@ -322,14 +341,19 @@ def _claims(
     while asked := {task: each for task in left if (each := next(others[task], None)) is not None}:
         rows = ask({task: protocol.pending_of(task, *each, left[task]) for task, each in asked.items()})
         for task, found in rows.items():
-            claims[task] += [Claim(asked[task][1], [row[0] for row in found])] if found else []
+            claims[task] += [(row[0], asked[task][1]) for row in found]
         left = {task: left[task] - len(found) for task, found in rows.items() if left[task] > len(found)}
-    ids = {task: [each for claim in its for each in claim.ids] for task, its in claims.items()}
+    for its in claims.values():
+        its.sort(key=lambda each: StreamId.parse(each[0]))
+    ids = {task: [each for each, _ in its] for task, its in claims.items()}
     gone = removed(connection, [(task.stream, task.group, its, states[task.stream]) for task, its in ids.items()])
     for task, missing in zip(ids, gone, strict=True):
         if missing:
             _lost(connection, task, missing)
-    return claims
+    return {
+        task: [Claim(idle, [each for each, _ in some]) for idle, some in itertools.groupby(its, itemgetter(1))]
+        for task, its in claims.items()
+    }
 
 
 def _history(connection: Connection, task: SharedTask) -> Iterator[Delivered]:

@@ -368,6 +368,25 @@ def test_a_shared_task_claims_in_all_its_streams_together(
     assert len(again) + len(dead) == len(rows)
 
 
+def test_repeated_reads_of_a_shared_task_have_their_rows_in_the_same_order(site: Site) -> None:
+    """Rows are in the order of streams and IDs, also if a stream has pending entries of two consumers."""
+    site.add("in:00", 4)
+    site.client.xgroup_create("in:00", "g", "0")
+    for number in range(4):
+        site.client.xreadgroup("g", f"c-0-{number % 2}", {"in:00": ">"}, count=1)
+    site.add("in:00", 2, 4)
+    site.add("in:01", 3)
+    query = query_of(site, group="g", consume="shared", consumer="c", maxPartitions=1)
+    rows = query.trigger() or []
+    assert [(row["_stream"], row["n"]) for row in rows] == [
+        *(("in:00", number) for number in range(6)),
+        *(("in:01", number) for number in range(3)),
+    ]
+    assert query.run() == rows
+    query.restart()
+    assert query.run() == rows
+
+
 @pytest.mark.parametrize("extra", [{}, {"claimIdleMs": "60000"}], ids=["plain", "claims"])
 def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
     site: Site, extra: dict[str, str], monkeypatch: pytest.MonkeyPatch
