@@ -9,10 +9,11 @@ If a method raises an exception, usually `FatalError`, the core must not be used
 failed are dropped; all remaining effects are complete.
 
 `engine.core.admission` decides whether a command may run. Its handler gets a context
-(`engine.core.environment.context.Context`). There is one way to run a command, `Core._call`, which handles errors, time
-and statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
+(`engine.core.environment.context.Context`). There are two ways to run commands. `Core._call` handles errors, time and
+statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
 whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and for the next step of a long command
-(`Core.go_on`). Around it, `Core._run` handles effects and fatal errors. The other way adds a run of XADDs.
+(`Core.go_on`). Around it, `Core._run` handles effects and fatal errors; `execute` inlines it.
+`Core._add_run` adds a run of XADDs.
 
 When a key is signalled, the commands blocked on it run again, in the order in which their clients blocked. Each command
 either returns a reply, which goes to the outbox, or keeps its position in the queue.
@@ -177,7 +178,7 @@ class Core:
             divided=self.divided,
             config=config,
         )
-        #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
+        #: Whether the caller of ``execute`` and ``execute_run`` serves woken clients itself, after several commands.
         self.serve_later = False
 
     # -- environment --------------------------------------------------------------------------------------------------
@@ -550,8 +551,9 @@ class Core:
     def execute_run(self, session: Session, run: XaddRun, now_us: int) -> list[bytes | memoryview] | None:
         """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
-        Blocked clients are served after the whole run. Returns None, and runs nothing, if the commands must run one by
-        one, for example because subscribers of keyspace events must see each of them.
+        Blocked clients are served after the whole run, or by the caller if ``serve_later`` is set. Returns None, and
+        runs nothing, if the commands must run one by one, for example because subscribers of keyspace events must see
+        each of them.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -572,7 +574,7 @@ class Core:
             return None
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
-        if changes.ready:
+        if changes.ready and not self.serve_later:
             self.serve()
         return replies
 

@@ -7,8 +7,10 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
+from engine.core.protocol.replies import BLOCKED
 from engine.shell.replication.intake import Intake, LogOffset
 from engine.shell.replication.link import command
+from engine.wire.encode import encoded
 from tests.harness.replay import commands, new_core, state
 
 ADDS = b"".join(command(b"XADD", b"s", b"%d-0" % number, b"field", b"value%d" % number) for number in range(1, 400))
@@ -89,6 +91,22 @@ def test_an_expired_key_stays_until_the_master_deletes_it():
     assert replica.core.databases[0].holds(b"k")
     replica.take(command(b"DEL", b"k"))
     assert not replica.core.databases[0].holds(b"k")
+
+
+@pytest.mark.parametrize("adds", [command(b"XADD", b"s", b"1-0", b"f", b"v"), ADDS], ids=["one XADD", "a pipeline"])
+def test_waiting_clients_see_no_expired_key(adds):
+    """A client that waits for two streams, one of them expired, gets only the other one's entries."""
+    replica = Replica()
+    core = replica.core
+    core.changes.hold_expiry("master", 1 << 62)
+    replica.take(command(b"XADD", b"due", b"1-0", b"f", b"v") + command(b"PEXPIREAT", b"due", b"1000"))
+    client = core.open_session(1)
+    waits = [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"due", b"0", b"0"]
+    assert core.execute(client, waits, 2_000_000) is BLOCKED
+    replica.take(adds)
+    [(session, reply)] = core.outbox
+    assert session is client
+    assert b"due" not in encoded(reply)
 
 
 @pytest.mark.parametrize(
