@@ -295,7 +295,7 @@ class ReadSchema:
             return page.sequences()
         if name == DELIVERIES:
             return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
-        return pa.nulls(page.count, kind)  # the corrupt record, which is filled after all other columns have been read
+        return pa.nulls(page.count, kind)  # the corrupt record and the rescued texts, filled after all other columns
 
     def _field(self, name: str, kind: Any, page: Page) -> Converted:
         if pa.types.is_null(kind):

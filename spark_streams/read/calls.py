@@ -119,7 +119,10 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         return form
 
     def _offset(self, form: dict[str, Any]) -> Offsets:
-        """Return the offset of a stored form. The same form gives the same object, so that it is parsed only once."""
+        """Return the offset of a stored form. The same form gives the same object.
+
+        So it is parsed only once, and sources can compare offsets by identity.
+        """
         for known, offset in self._parsed:
             if known == form:
                 return offset
@@ -141,7 +144,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
 
     @headed
     def commit(self, end: dict[str, Any]) -> None:
-        """Acknowledge and trim everything up to `end`, because these batches are finished."""
+        """Acknowledge everything up to `end`, because these batches are finished, and trim it if the query trims."""
         offset = self._offset(end)
         self._source_of(offset).commit(offset)
         self._may = "trim" if end == self._planned_from else "keep"

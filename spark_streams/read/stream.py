@@ -49,7 +49,8 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # The limits come from the options. Spark's value is used only to recognise Trigger.Once, which has no limit.
+        # The limits come from the options. Spark's value only shows that a batch has no limit: with Trigger.Once, or if
+        # no option sets one.
         options = self._options
         if options.max_entries is not None:
             return ReadMaxRows(options.max_entries)

@@ -1,7 +1,7 @@
 """Execution of the exactly-once protocol on servers: reading the evidence, and running the transitions of `protocol`.
 
 This module owns the steps that need several requests: reading the evidence of many streams, numbering a driver, changes
-under WATCH. A task's transactions, which also add rows, are in `tasks`.
+under WATCH. A task's transactions, which also add rows, are in `slot_transaction`.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Mover:
             link.pipeline([*asking, ("UNWATCH",)])
             return True
         if fence.state.rows != fence.rows or (fence.rows and fence.state.digest != fence.digest.text):
-            fence.differs()
+            fence.refuse()
         if not is_staged:
             rows = self._rows
             fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))

@@ -1,9 +1,13 @@
 """Protocol of exactly-once writes: the states of a stream, and the transitions.
 
-`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`. The
-method takes the values that were read (`records`), and returns the commands that change them, or raises an error. Tasks
-and drivers execute these commands. A transition that depends on values that were read is executed under WATCH of their
-keys. docs/design/exactly-once.md explains why no interleaving writes a row twice or drops a row.
+`TRANSITIONS` maps the state of a stream and an event to the next state. `allows` and `claim` refuse WRITE, PUBLISH,
+WITHDRAW and CLAIM in other states; `is_open` calls `allows` before rows are added. SEAL and COMMIT are not looked up,
+because the ledger orders the drivers. The next states only document the protocol: commands change the records, from
+which `state_of` derives the state.
+
+Each event is a method of `Protocol` that returns the commands that change the records (`records`). Tasks and drivers
+execute these commands, under WATCH of the values that were read if the transition depends on them.
+docs/design/exactly-once.md explains why no interleaving writes a row twice or drops a row.
 """
 
 from __future__ import annotations
@@ -100,7 +104,7 @@ def state_of(record: BatchRecord, batch: int) -> State:
 
 
 def allows(record: BatchRecord, writer: WriterId, event: Event) -> bool:
-    """Return whether the writer's attempt may add rows by this event."""
+    """Return whether the writer's attempt may change the rows by this event."""
     state = state_of(record, writer.batch)
     is_ours = state is State.NEW or record.attempt == writer.attempt
     return (state, event) in TRANSITIONS and is_ours
@@ -451,8 +455,8 @@ def withdrawal_command(verb: str, writer: WriterId, address: object) -> str:
 class StreamFence:
     """One task's progress in writing rows to one stream, and the fence that counts them.
 
-    The calls for each chunk are `unwritten`, `next_state` and `advance`. `update` follows each read of the fence. Rows
-    are passed as their hashes (`digest`). `done`: digest of the rows that this task need not write.
+    The calls for each chunk are `count_written`, `next_state` and `advance`. `update` follows each read of the fence.
+    Rows are passed as their hashes (`digest`). `done`: digest of the rows that this task need not write.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
@@ -495,7 +499,7 @@ class StreamFence:
             fail("FENCE_VERSION", stream=stream, batch=batch, rows=state.rows, command=command)
         self.state = state
 
-    def unwritten(self, hashes: Any) -> int:
+    def count_written(self, hashes: Any) -> int:
         """Return the number of the next rows that are already in the stream.
 
         If the fence's rows end among the next rows or directly before them, the digests must be equal. Otherwise
@@ -504,13 +508,13 @@ class StreamFence:
         """
         done = max(0, min(self.state.rows - self.rows, len(hashes)))
         if self._reordered and len(hashes):
-            self.differs()
+            self.refuse()
         if self.rows + done == self.state.rows and self.state.rows:
             found = self.digest.plus(hashes[:done])
             if found.text != self.state.digest:
                 stored = RowDigest.parse(self.state.rows, self.state.digest)
                 if done < len(hashes) or stored is None or not found.same_rows(stored):
-                    self.differs()
+                    self.refuse()
                 self._reordered = True
         return done
 
@@ -531,9 +535,9 @@ class StreamFence:
     def finish(self) -> None:
         """Check after the task's last row that the fence counts no more rows. Raises REPLAY_DIFFERS if it does."""
         if self.state.rows > self.rows:
-            self.differs()
+            self.refuse()
 
-    def differs(self, is_committed: bool = False) -> NoReturn:
+    def refuse(self, is_committed: bool = False) -> NoReturn:
         """Raise REPLAY_DIFFERS. `is_committed`: whether the batch may be committed."""
         writer = self.writer
         command = withdrawal_command("rm", writer, self._address)

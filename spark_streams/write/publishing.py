@@ -1,7 +1,7 @@
 """End of a batch on the driver: publishes staged rows that fit the contents of the streams, and commits the batch.
 
-Rows are staged with writeMode=staged, and also when a batch is repeated after tasks may have written. Then the driver
-must
+Rows are staged with writeMode=staged, and also when a batch is repeated after tasks may have written. Every batch ends
+with steps 1, 2 and 5; steps 3 and 4 are for staged rows. The driver must
 
 1. stop the tasks of all attempts, and find every stream that any of these tasks used;
 2. read all of these streams, and check the tasks' rows (`reconciliation`). If rows of one stream do not fit, or rows of
@@ -205,7 +205,7 @@ class Publisher:
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)
         fence.state = FenceState(self._writer.batch, rows.rows)
-        fence.differs(is_committed=True)
+        fence.refuse(is_committed=True)
 
     def _drop_staged(self, keys: Iterable[bytes]) -> None:
         """Remove staged rows."""

@@ -75,7 +75,7 @@ def _refuse(
     if task is not None and not task.differs and fence.state.rows < task.base.rows:
         found, known = fence.state.rows, task.base.rows
         fail("FENCE_BEHIND", stream=shown(stream), fence=shown(fence.key), rows=found, known=known)
-    fence.differs(state_of(seen.record, writer.batch) is State.COMMITTED)
+    fence.refuse(state_of(seen.record, writer.batch) is State.COMMITTED)
 
 
 def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: bool = True) -> bool:

@@ -75,7 +75,7 @@ class LinkOwners:
     def __init__(self) -> None:
         self._owners: dict[Link, SlotTransaction] = {}
 
-    def claim(self, link: Link, transaction: SlotTransaction) -> None:
+    def take(self, link: Link, transaction: SlotTransaction) -> None:
         """Let this transaction use the link. The previous owner finishes first and loses its watches."""
         before = self._owners.get(link)
         if before is not None and before is not transaction:
@@ -108,7 +108,7 @@ class SlotTransaction:
         self._terms = terms
         self._owners = owners
         self._entries: dict[bytes, Entry] = {}
-        self._claimed: set[bytes] = set()  # streams whose record belongs to this attempt
+        self._opened: set[bytes] = set()  # streams whose record belongs to this attempt
         self._fences: dict[bytes, StreamFence] = {}
         self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
         self._pending: list[EncodedRows] = []  # rows that may not be in the streams yet
@@ -165,9 +165,9 @@ class SlotTransaction:
         """Apply the values of fence and record. Raises ATTEMPT_REPLACED if this attempt may no longer write."""
         stream, found = fence.stream, BatchRecord.parse(record)
         if self._terms.protocol.is_open(stream, self._terms.event, found, self._entries[stream].record):
-            self._claimed.add(stream)
+            self._opened.add(stream)
         else:
-            self._claimed.discard(stream)
+            self._opened.discard(stream)
         fence.update(values)
 
     def _send(self) -> bool:
@@ -178,7 +178,7 @@ class SlotTransaction:
         self._sent = []
         fences = [self._fence(rows.stream) for rows in self._pending]
         link = self._connection.link(self._pending[0].stream)
-        self._owners.claim(link, self)
+        self._owners.take(link, self)
         if link is not self._link:
             self._link = link
             self._watched.clear()
@@ -210,7 +210,7 @@ class SlotTransaction:
         """Return the pending rows that are not written yet, according to their fences."""
         steps: list[_Step] = []
         for fence, rows in zip(fences, self._pending, strict=True):
-            done = fence.unwritten(rows.hashes)
+            done = fence.count_written(rows.hashes)
             if done:
                 fence.advance(rows.hashes[:done])
             rest = rows.part(done, len(rows)) if done else rows
@@ -224,7 +224,7 @@ class SlotTransaction:
         commands: list[Command] = []
         for step in steps:
             stream = step.fence.stream
-            opened = None if stream in self._claimed else self._entries[stream].state
+            opened = None if stream in self._opened else self._entries[stream].state
             commands += trim_commands(stream, self._terms.options)
             commands += self._terms.protocol.write(stream, step.state, opened)
         return commands
@@ -256,7 +256,7 @@ class SlotTransaction:
         redirected = redirection(replies)
         if redirected is not None:
             link = self._connection.link_for_ask(redirected)
-            self._owners.claim(link, self)
+            self._owners.take(link, self)
             prefix = (("ASKING",),)
             replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
         self._columns = self._columns and not any(reply for reply in replies[requested:] if not is_transient(reply))
@@ -335,7 +335,7 @@ class SlotTransaction:
         for step in sent:
             step.fence.advance(step.rows.hashes)
             step.fence.state = step.state
-            self._claimed.add(step.fence.stream)
+            self._opened.add(step.fence.stream)
         self._pending = []
         if self._read_behind and not any(isinstance(reply, ResponseError) for reply in result.tail):
             for fence, values, record in zip(self._read_behind, result.tail[1::2], result.tail[2::2], strict=True):

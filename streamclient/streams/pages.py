@@ -1,12 +1,12 @@
 """Reading entries of ranges as pages: of one range, of many small ranges together, or only to count them.
 
-`pages` reads one range. It sends XRANGE, or PS.COLUMNS if the caller accepts columns and the server has them and is no
-cluster. The rows are the same either way, on every attempt and in any state of a group. The next page is requested
+`pages` reads one range by XRANGE, `columns` by PS.COLUMNS if the caller accepts columns and the server has them and is
+no cluster. The rows are the same either way, on every attempt and in any state of a group. The next page is requested
 before a page is decoded, so that the server works in parallel; the likely last ID of a reply is found without decoding.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. So `pages_of`
 requests small ranges together, about a megabyte in total, and decodes their replies together. In all other cases (an
-error, a large range, or more entries than expected) `pages` reads the range.
+error, a large range, or more entries than expected) `columns` reads the range.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A stream: its segments in order, its counters, and its consumer groups.
 
 It owns the state that changes with every entry: the length, the last ID, and the counters from which the lag is derived
-(``engine.core.streams.group``). It does not depend on commands, clients or reply formats; times are arguments.
+(``engine.core.streams.group``). It does not depend on commands, keys or clients; times are arguments. Ranges are
+returned as `Frames`, entries that are already encoded.
 The module is long because all its methods keep the same few lists consistent.
 
 `Streams` is the state shared by all streams of one core, and `next_id` finds the ID of a new entry.
@@ -238,8 +239,8 @@ class Stream:
                 break
         return Frames(len(parts), parts)
 
-    def snapshots(self, low: int, high: int) -> list[Run]:
-        """Return (segment, i, j) for each segment of [low, high]: a read-only snapshot, and entries, live or dead."""
+    def frozen_ranges(self, low: int, high: int) -> list[Run]:
+        """Return (segment, i, j) for each segment of [low, high]: a read-only copy, and entries, live or dead."""
         return [(segment.snapshot(), begin, end) for segment, begin, end in self.ranges(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
@@ -493,7 +494,7 @@ class Streams:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.storage = Storage()
-        #: Streams whose idempotent IDs are still to be expired.
+        #: Streams whose idempotent IDs are still to be examined in this round.
         self._expiring: list[Stream] = []
 
     def new(self) -> Stream:

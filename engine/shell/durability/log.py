@@ -9,9 +9,9 @@ must be written from memory.
 With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
 file that is being synced. After two seconds they are written anyway.
 
-A block has the commands of one event-loop iteration after a line with length and checksum. Redis skips the line as a
-comment, because it starts with ``#``, so ``redis-server`` can read and continue the file. The checksums let the engine
-detect a flipped bit::
+A block has the commands collected since the last write, after a line with length and checksum. Redis skips the line as
+a comment, because it starts with ``#``, so ``redis-server`` can read and continue the file. The checksums let the
+engine detect a flipped bit::
 
     #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its offset in the file>\r\n
 
@@ -39,7 +39,7 @@ from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
-#: Maximum length of a block in bytes. If the commands of an iteration are longer, they are written without the line.
+#: Maximum length of a block in bytes. If its commands are longer, they are written without the line.
 BLOCK_LIMIT = 0xFFFF_FFFF
 #: Number of bytes to search for zeros at a time.
 _ZEROS = 1 << 16

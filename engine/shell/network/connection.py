@@ -92,7 +92,7 @@ class Limits:
         return self._output[b"pubsub" if session.subscriptions else b"normal"]
 
 
-#: Maximum size of a reply that is held to save a wake-up: sending a longer one costs more than waking a process.
+#: Maximum bytes of a client's replies that are held to save a wake-up: sending more costs more than waking a process.
 _MOST_BYTES = 64 * 1024
 #: Maximum number of clients that count as few. Measured with single XADDs: waiting makes 2 clients a third slower, 4 a
 #: tenth slower, 6 a sixth faster, 50 two thirds faster.
@@ -143,9 +143,9 @@ class ReplyBatch:
 
     def send(self, connection: Connection, parts: Out, size: int) -> None:
         """Send bytes now or at the end of the iteration."""
-        connection.held += parts
-        connection.held_size += size
-        if self.is_held or (self._crowded and connection.held_size <= _MOST_BYTES):
+        connection.unsent += parts
+        connection.unsent_size += size
+        if self.is_held or (self._crowded and connection.unsent_size <= _MOST_BYTES):
             self._held[connection] = None
             if not self._end_due:
                 self._await_end()
@@ -253,9 +253,7 @@ class Connection(asyncio.Protocol):
         "_reading",
         "behind",
         "clogged",
-        "held",
         "held_back",
-        "held_size",
         "limits",
         "loop",
         "over_soft_since",
@@ -270,6 +268,8 @@ class Connection(asyncio.Protocol):
         "timer",
         "traffic",
         "transport",
+        "unsent",
+        "unsent_size",
         "yielding",
     )
 
@@ -297,18 +297,18 @@ class Connection(asyncio.Protocol):
         #: the limit.
         self.over_soft_since = 0
         #: Replies that wait for the end of the event-loop iteration.
-        self.held: Out = []
-        #: Size of ``held`` in bytes.
-        self.held_size = 0
+        self.unsent: Out = []
+        #: Size of ``unsent`` in bytes.
+        self.unsent_size = 0
         #: Remaining pieces of a long reply.
         self.pieces: Iterator[Out] | None = None
         #: Bytes of entries and values that ``pieces`` keeps alive.
         self.pinned = 0
         #: Buffers to be sent after ``pieces``.
         self.behind: Out = []
-        #: Total bytes sent, including ``held``.
+        #: Total bytes of replies, including ``unsent``.
         self.sent = 0
-        #: Number of bytes that the client had read at the last call of `has_taken`.
+        #: Number of bytes that the socket had taken at the last call of `has_taken`.
         self.taken = 0
         self._reading = True
 
@@ -325,9 +325,9 @@ class Connection(asyncio.Protocol):
         self.session.multi = None
         self.replies.drop(self)
         self.transport = GONE
-        self.held, self.behind = [], []
+        self.unsent, self.behind = [], []
         self.pieces = None
-        self.held_size = self.pinned = 0
+        self.unsent_size = self.pinned = 0
 
     # -- pauses -------------------------------------------------------------------------------------------------------
 
@@ -412,7 +412,7 @@ class Connection(asyncio.Protocol):
     def _is_too_much(self, size: int) -> bool:
         """Return whether ``size`` more bytes would exceed the hard output limit. If so, disconnect the client."""
         hard, _, _ = self.limits.output(self.session)
-        waiting = self.held_size + self.transport.get_write_buffer_size() + size
+        waiting = self.unsent_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:
             return False
         self.give_up(waiting)
@@ -428,9 +428,9 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def release(self) -> None:
-        """Write the replies in ``held``, with short buffers joined."""
-        parts, size, transport = self.held, self.held_size, self.transport
-        self.held, self.held_size = [], 0
+        """Write the replies in ``unsent``, with short buffers joined."""
+        parts, size, transport = self.unsent, self.unsent_size, self.transport
+        self.unsent, self.unsent_size = [], 0
         if not parts or transport.is_closing():
             return
         if len(parts) == 1:
@@ -446,7 +446,7 @@ class Connection(asyncio.Protocol):
         """Return whether the client is reading: part of a reply is still unread, and part was read since the last
         call.
         """
-        waiting = self.held_size + self.transport.get_write_buffer_size()
+        waiting = self.unsent_size + self.transport.get_write_buffer_size()
         before, self.taken = self.taken, self.sent - waiting
         return self.taken > before and (waiting > 0 or self.pieces is not None)
 

@@ -72,20 +72,20 @@ class Client(Connection):
 
     Invariant: until a client is disconnected, all its input is kept, and its commands run in the order of arrival.
     Input that cannot run yet waits in three buffers, oldest first: ``commands`` from ``at`` on, the parser's bytes, and
-    ``backlog``. A new code path must keep this order.
+    ``unparsed``. A new code path must keep this order.
     """
 
     __slots__ = (
         "_keepalive",
         "at",
-        "backlog",
-        "backlog_size",
         "before_login",
         "commands",
         "parser",
         "received",
         "runner",
         "scanner",
+        "unparsed",
+        "unparsed_size",
     )
 
     def __init__(self, runner: Runner, keepalive: int = 0) -> None:
@@ -97,8 +97,8 @@ class Client(Connection):
         self.commands: list[list[bytes]] = []
         self.at = 0
         #: Bytes received while commands could not run.
-        self.backlog: deque[bytes] = deque()
-        self.backlog_size = 0
+        self.unparsed: deque[bytes] = deque()
+        self.unparsed_size = 0
         #: Recognises this client's pipelines of XADDs.
         self.scanner = Scanner()
         #: Bytes of commands and replies before login.
@@ -121,13 +121,13 @@ class Client(Connection):
         self.parser = RequestParser(0)
         self.scanner = Scanner()
         self.commands, self.at = [], 0
-        self.backlog.clear()
-        self.backlog_size = 0
+        self.unparsed.clear()
+        self.unparsed_size = 0
 
     def buffers(self) -> Buffers:
         """Return the sizes of the client's buffers, for CLIENT LIST."""
-        replies = self.transport.get_write_buffer_size() + self.held_size + self.pinned + sum(map(len, self.behind))
-        waiting = self.parser.buffered + self.backlog_size
+        replies = self.transport.get_write_buffer_size() + self.unsent_size + self.pinned + sum(map(len, self.behind))
+        waiting = self.parser.buffered + self.unparsed_size
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 
     def data_received(self, data: bytes) -> None:
@@ -135,8 +135,8 @@ class Client(Connection):
         self.traffic.bytes_in += size
         self.received += size
         if self.stopped:
-            self.backlog.append(data)
-            self.backlog_size += size
+            self.unparsed.append(data)
+            self.unparsed_size += size
             self.check_input()
             return
         self.read(data)
@@ -199,12 +199,12 @@ class Client(Connection):
             return
         if parser.error is not None:
             self.fail(parser.error)
-        elif self.backlog:
+        elif self.unparsed:
             self.yield_to_others()
 
     def _put_back(self, data: bytes) -> None:
-        self.backlog.appendleft(data)
-        self.backlog_size += len(data)
+        self.unparsed.appendleft(data)
+        self.unparsed_size += len(data)
 
     def _read_runs(self, data: bytes) -> bytes:
         """Run the pipelines of XADDs in ``data``, and the commands before and between them.
@@ -235,7 +235,7 @@ class Client(Connection):
     def check_input(self) -> None:
         """Disconnect the client if too much of its input is waiting, or it has sent too much without login."""
         session = self.session
-        if self.backlog_size + self.parser.buffered > self.limits.query(session):
+        if self.unparsed_size + self.parser.buffered > self.limits.query(session):
             why = "unprocessed input above client-query-buffer-limit"
         elif self.before_login > BEFORE_LOGIN and not session.authenticated:
             why = "too many commands without login"
@@ -256,11 +256,11 @@ class Client(Connection):
                 self.parser.trusted = self.session.authenticated
             elif self.parser.error is not None:
                 self.fail(self.parser.error)
-            elif self.backlog:
-                data = self.backlog.popleft()
-                self.backlog_size -= len(data)
+            elif self.unparsed:
+                data = self.unparsed.popleft()
+                self.unparsed_size -= len(data)
                 self.read(data)
-                if self.backlog and not self.stopped:
+                if self.unparsed and not self.stopped:
                     # One chunk per iteration, as when chunks arrive from the socket.
                     self.yield_to_others()
             else:
@@ -276,7 +276,7 @@ class Client(Connection):
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        if self.commands or self.backlog or not self.parser.at_boundary:
+        if self.commands or self.unparsed or not self.parser.at_boundary:
             self.yield_to_others()
 
 
@@ -500,7 +500,7 @@ class Runner:
         out.clear()
         if connection.slow:
             return True
-        if connection.held_size > _FLUSH_BYTES:
+        if connection.unsent_size > _FLUSH_BYTES:
             connection.yield_to_others()
             return True
         return False

@@ -8,7 +8,7 @@
                     └────────────────────────────────────── FOLLOWING <──────────────────────────────────┘
 
     FOLLOW (REPLICAOF host port) leads from every state to WAITING, LEAD (REPLICAOF NO ONE) from every state to OFF.
-    UNUSABLE leads from TRANSFER, LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
+    UNUSABLE leads from LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
 
 A link that is lost during LOADING fires LOST only after LOADED; the rest of the stream is then requested over a new
 link. During LOADING, LOST is fired only if the received data is damaged or unreadable; it is then requested again.
@@ -18,8 +18,8 @@ The handshake and a full synchronisation are in `engine.shell.replication.link`,
 get an error, depending on ``replica-serve-stale-data`` and ``repl-diskless-load``. A pause (CLIENT PAUSE, or a shutdown
 that waits for replicas) holds the stream back like the commands of clients.
 
-A broken link is retried after a growing pause. If the master sends a command or type that the engine does not support,
-the server stops following it until the next REPLICAOF, and INFO shows the reason.
+A broken link is retried after a growing delay. If the master sends a type that the engine does not support, or a stream
+that cannot be applied, the server stops following it until the next REPLICAOF, and INFO shows the reason.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from engine.text import messages
 from streamwire.machine import Machine
 
 
-class Link(Enum):
+class LinkState(Enum):
     """State of the link to the master."""
 
     #: This server is not a replica.
@@ -77,7 +77,7 @@ class Link(Enum):
     LOADING = auto()
     #: The master's stream is being applied.
     FOLLOWING = auto()
-    #: The master sent something that the engine does not support: this server has stopped following it.
+    #: The master's data is not supported, or its stream cannot be applied: this server has stopped following it.
     REFUSED = auto()
 
 
@@ -96,12 +96,12 @@ class LinkEvent(Enum):
     UNUSABLE = auto()
 
 
-_S, _E = Link, LinkEvent
-_TABLE: dict[tuple[Link, LinkEvent], Link] = {
-    **{(state, _E.FOLLOW): _S.WAITING for state in Link},
-    **{(state, _E.LEAD): _S.OFF for state in Link},
-    **{(state, _E.LOST): _S.WAITING for state in Link if state not in (_S.OFF, _S.WAITING, _S.REFUSED)},
-    **{(state, _E.UNUSABLE): _S.REFUSED for state in (_S.TRANSFER, _S.LOADING, _S.FOLLOWING)},
+_S, _E = LinkState, LinkEvent
+_TABLE: dict[tuple[LinkState, LinkEvent], LinkState] = {
+    **{(state, _E.FOLLOW): _S.WAITING for state in LinkState},
+    **{(state, _E.LEAD): _S.OFF for state in LinkState},
+    **{(state, _E.LOST): _S.WAITING for state in LinkState if state not in (_S.OFF, _S.WAITING, _S.REFUSED)},
+    **{(state, _E.UNUSABLE): _S.REFUSED for state in (_S.LOADING, _S.FOLLOWING)},
     (_S.WAITING, _E.DUE): _S.CONNECTING,
     (_S.CONNECTING, _E.CONNECTED): _S.HANDSHAKE,
     (_S.HANDSHAKE, _E.FULL): _S.TRANSFER,
@@ -111,28 +111,28 @@ _TABLE: dict[tuple[Link, LinkEvent], Link] = {
 }
 #: Names of the states in ROLE.
 _NAMES = {
-    Link.WAITING: b"connect",
-    Link.REFUSED: b"connect",
-    Link.CONNECTING: b"connecting",
-    Link.HANDSHAKE: b"handshake",
-    Link.TRANSFER: b"sync",
-    Link.LOADING: b"sync",
-    Link.FOLLOWING: b"connected",
+    LinkState.WAITING: b"connect",
+    LinkState.REFUSED: b"connect",
+    LinkState.CONNECTING: b"connecting",
+    LinkState.HANDSHAKE: b"handshake",
+    LinkState.TRANSFER: b"sync",
+    LinkState.LOADING: b"sync",
+    LinkState.FOLLOWING: b"connected",
 }
 
 #: Seconds after which the stream checks again whether a pause has ended.
 _PAUSE_CHECK = 0.05
 #: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
-#: First pause in seconds before another attempt to reach the master. The pause doubles with each failed attempt.
-_SHORTEST_PAUSE = 0.1
-#: Maximum pause in seconds before another attempt to reach the master.
-_LONGEST_PAUSE = 5.0
-#: First pause in seconds after a failed full synchronisation. It is longer than `_SHORTEST_PAUSE`, because a full
+#: First delay in seconds before another attempt to reach the master. The delay doubles with each failed attempt.
+_SHORTEST_DELAY = 0.1
+#: Maximum delay in seconds before another attempt to reach the master.
+_LONGEST_DELAY = 5.0
+#: First delay in seconds after a failed full synchronisation. It is longer than `_SHORTEST_DELAY`, because a full
 #: synchronisation is expensive for the master.
-_SHORTEST_COSTLY_PAUSE = 1.0
-#: Maximum pause in seconds after failed full synchronisations.
-_LONGEST_COSTLY_PAUSE = 60.0
+_SHORTEST_COSTLY_DELAY = 1.0
+#: Maximum delay in seconds after failed full synchronisations.
+_LONGEST_COSTLY_DELAY = 60.0
 #: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
 #: Version that this replica announces to its master. A Valkey master chooses the format of its RDB file by this
@@ -143,7 +143,7 @@ _LIKE_VALKEY = b"9.1.0"
 class ReplicaRole:
     """Replica role of one server. ``master``: its other role, which shares the history and serves its own replicas."""
 
-    # A single class, because the attributes are the state of one link (`Link`), and change together at its transitions.
+    # A single class, because the attributes are the state of one link, and change together at its transitions.
 
     def __init__(
         self,
@@ -159,14 +159,15 @@ class ReplicaRole:
         self._history: History = master.history
         self._own_port = port
         self._clock = clock
-        self._machine = Machine("the link to the master", _TABLE, Link.OFF)
+        self._machine = Machine("the link to the master", _TABLE, LinkState.OFF)
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
         #: Set during a failover in which this server, the former master, hands over to the server that it follows.
         #: Called with an empty text if the other server is now the master, otherwise with the reason why it is not.
         self._handover: Callable[[str], None] | None = None
-        self._lines = b""
+        #: The handshake's received bytes after its last complete line.
+        self._received = b""
         #: The full synchronisation in progress, if any.
         self._sync: FullSync | None = None
         #: Applies the master's stream; None if the stream is not being received.
@@ -183,7 +184,7 @@ class ReplicaRole:
         self._unconfirmed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
-        self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
+        self._delay, self._costly_delay = _SHORTEST_DELAY, _SHORTEST_COSTLY_DELAY
         #: Reason why the link is down; empty if unknown.
         self.trouble = ""
         #: Time when the link was lost; -1 if the link was never up.
@@ -198,7 +199,7 @@ class ReplicaRole:
     @property
     def position(self) -> Position | None:
         """Position of a replica's data in its master's history; None if the data does not match that history."""
-        is_cleared = self._machine.state is Link.LOADING and not self._keeps_old_data
+        is_cleared = self._machine.state is LinkState.LOADING and not self._keeps_old_data
         if not self._has_history or is_cleared:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
@@ -211,17 +212,17 @@ class ReplicaRole:
     @property
     def is_on(self) -> bool:
         """Whether this server is a replica."""
-        return self._machine.state is not Link.OFF
+        return self._machine.state is not LinkState.OFF
 
     @property
     def is_up(self) -> bool:
         """Whether the stream is being applied, so that other servers may follow this one."""
-        return self._machine.state is Link.FOLLOWING
+        return self._machine.state is LinkState.FOLLOWING
 
     @property
     def is_synchronising(self) -> bool:
         """Whether a full synchronisation is in progress: the current data is not the master's."""
-        return self._machine.state in (Link.TRANSFER, Link.LOADING)
+        return self._machine.state in (LinkState.TRANSFER, LinkState.LOADING)
 
     @property
     def stream_db(self) -> int:
@@ -239,7 +240,7 @@ class ReplicaRole:
         ``handover``: called with the result of a failover in which this server, until now the master of the other
         server, exchanges roles with it.
         """
-        if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
+        if self.is_on and self._machine.state is not LinkState.REFUSED and (host, port) == (self._host, self._port):
             return Simple(messages.ALREADY_FOLLOWS)
         was_on = self.is_on
         self._close_link()
@@ -253,7 +254,7 @@ class ReplicaRole:
             self._become_replica()
             self._unconfirmed = max(self._history.offset - self._master.confirmed, 0)
         self._down_since, self.trouble = -1.0, ""
-        self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
+        self._delay, self._costly_delay = _SHORTEST_DELAY, _SHORTEST_COSTLY_DELAY
         self._follow_directives()
         self._retry = asyncio.get_running_loop().call_soon(self._connect)
         return OK
@@ -302,11 +303,11 @@ class ReplicaRole:
 
     def _follow_directives(self) -> None:
         config, admission, state = self._core.config, self._core.admission, self._machine.state
-        read_only = state is not Link.OFF and config.flag("replica-read-only")
-        stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
-        loading = state is Link.LOADING
+        read_only = state is not LinkState.OFF and config.flag("replica-read-only")
+        stale = state not in (LinkState.OFF, LinkState.FOLLOWING) and not config.flag("replica-serve-stale-data")
+        loading = state is LinkState.LOADING
         serves_old_data = loading and self._keeps_old_data
-        admission.memory_counts = state is Link.OFF or not config.flag("replica-ignore-maxmemory")
+        admission.memory_counts = state is LinkState.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, messages.READONLY if read_only else b"")
         admission.refuse(Refusal.STALE, messages.MASTER_DOWN if stale else b"")
         admission.refuse(Refusal.LOADING, messages.LOADING if loading and not serves_old_data else b"")
@@ -340,47 +341,50 @@ class ReplicaRole:
         )
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
         self._handshake = Handshake(who, asked, hands_over=self._handover is not None)
-        self._lines = b""
+        self._received = b""
         self._send(self._handshake.start())
 
     def received(self, data: bytes) -> None:
         """Process bytes of the master."""
         state = self._machine.state
-        if state is Link.FOLLOWING and self._intake is not None:
+        if state is LinkState.FOLLOWING and self._intake is not None:
             self._intake.feed(data)
             if not self._is_due:
                 self._apply()
             self._limit_reading()
-        elif state is Link.HANDSHAKE:
+        elif state is LinkState.HANDSHAKE:
             self._continue_handshake(data)
-        elif state is Link.TRANSFER and self._sync is not None:
+        elif state is LinkState.TRANSFER and self._sync is not None:
             self._receive_data(self._sync, data)
-        elif state is Link.LOADING:
+        elif state is LinkState.LOADING:
             self._early.append(data)
             self._limit_reading()
 
     def lost(self, why: str, *, costly: bool = False) -> None:
-        """Handle a broken link, a silent master, or unusable bytes: try again later."""
+        """Handle a broken link, a silent master, or damaged data: try again later.
+
+        ``costly``: whether a full synchronisation has failed.
+        """
         state = self._machine.state
-        if state is Link.LOADING and not costly:
+        if state is LinkState.LOADING and not costly:
             # Continue loading: all data has arrived. The rest of the stream is requested after the data was loaded.
             return
         LOG.warning("the link to the master %s is down (%s): %s", self._name, state.name.lower(), why)
-        if state is Link.FOLLOWING:
-            self._pause = _SHORTEST_PAUSE
-        is_rejected = self._handshake is not None and self._handshake.has_asked
-        pause = self._costly_pause if costly or state is Link.TRANSFER else self._pause
+        if state is LinkState.FOLLOWING:
+            self._delay = _SHORTEST_DELAY
+        has_asked = self._handshake is not None and self._handshake.has_asked
+        delay = self._costly_delay if costly or state is LinkState.TRANSFER else self._delay
         self._go_down(LinkEvent.LOST, why)
-        if costly or state is Link.TRANSFER:
-            self._costly_pause = min(2 * pause, _LONGEST_COSTLY_PAUSE)
+        if costly or state is LinkState.TRANSFER:
+            self._costly_delay = min(2 * delay, _LONGEST_COSTLY_DELAY)
         else:
-            self._pause = min(2 * pause, _LONGEST_PAUSE)
-        self._retry = asyncio.get_running_loop().call_later(pause, self._connect)
-        if self._handover is not None and is_rejected:
+            self._delay = min(2 * delay, _LONGEST_DELAY)
+        self._retry = asyncio.get_running_loop().call_later(delay, self._connect)
+        if self._handover is not None and has_asked:
             self._handover(why)
 
     def _refuse(self, why: str) -> None:
-        """Stop following the master, because it sent something that is not supported."""
+        """Stop following the master: its data is not supported, or its stream cannot be applied."""
         LOG.error("stopped following the master %s: %s; call REPLICAOF to try again", self._name, why)
         self._go_down(LinkEvent.UNUSABLE, why)
         self._has_history = False
@@ -426,20 +430,20 @@ class ReplicaRole:
 
     def _continue_handshake(self, data: bytes) -> None:
         assert self._handshake is not None
-        self._lines += data
+        self._received += data
         while self._handshake.outcome is None:
-            line, end, rest = self._lines.partition(b"\n")
+            line, end, rest = self._received.partition(b"\n")
             if not end:
-                if len(self._lines) > LINE_LIMIT:
+                if len(self._received) > LINE_LIMIT:
                     self.lost("the reply of the master is too long")
                 return
-            self._lines = rest
+            self._received = rest
             try:
                 self._send(self._handshake.line(line.rstrip(b"\r")))
             except HandshakeError as error:
                 self.lost(str(error))
                 return
-        outcome, rest, self._lines = self._handshake.outcome, self._lines, b""
+        outcome, rest, self._received = self._handshake.outcome, self._received, b""
         self._handshake = None
         handover, self._handover = self._handover, None
         if isinstance(outcome, Full):
@@ -493,7 +497,7 @@ class ReplicaRole:
     def _load(self) -> None:
         """Load some of the data, and continue in the next event-loop iteration."""
         sync = self._sync
-        if sync is None or self._machine.state is not Link.LOADING:
+        if sync is None or self._machine.state is not LinkState.LOADING:
             return
         try:
             is_due = sync.work()
@@ -545,7 +549,7 @@ class ReplicaRole:
         selected = summary.about.get(b"repl-stream-db", b"")
         self.db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)
-        self._costly_pause = _SHORTEST_COSTLY_PAUSE
+        self._costly_delay = _SHORTEST_COSTLY_DELAY
         LOG.info("loaded %d keys of the master", summary.keys)
         self._master.cut_off_all()
         self._start_intake()
@@ -559,7 +563,7 @@ class ReplicaRole:
 
     def _start_intake(self) -> None:
         self._history.keep()
-        self._pause = _SHORTEST_PAUSE
+        self._delay = _SHORTEST_DELAY
         self.trouble = ""
         self._logged.clear()
         address = self._link.address if self._link is not None else (b"", b"")
@@ -623,16 +627,16 @@ class ReplicaRole:
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_PERIOD, self._tick)
         state = self._machine.state
-        if state is Link.FOLLOWING:
+        if state is LinkState.FOLLOWING:
             self.tell_master()
             if self._intake is not None and self._intake.is_closed_by_client:
                 self.lost("a client has closed the connection to the master")
                 return
-        elif state in (Link.TRANSFER, Link.LOADING):
+        elif state in (LinkState.TRANSFER, LinkState.LOADING):
             self._send(b"\n")
         silent = self._clock() - self._link.received_at if self._link is not None else 0.0
         is_reading = self._link is not None and not self._link.is_paused
-        if state is not Link.LOADING and is_reading and silent > self._core.config.integer("repl-timeout"):
+        if state is not LinkState.LOADING and is_reading and silent > self._core.config.integer("repl-timeout"):
             self.lost(f"nothing received for {int(silent)} seconds (repl-timeout)")
 
     # -- facts --------------------------------------------------------------------------------------------------------
@@ -676,14 +680,14 @@ class ReplicaRole:
         ]
         if self.trouble and not self.is_up:
             lines.append(("engine_master_link_error", self.trouble.replace("\r", " ").replace("\n", " ")))
-        if self._machine.state is Link.REFUSED:
+        if self._machine.state is LinkState.REFUSED:
             lines.append(("engine_master_refused", 1))
         return lines
 
     def loading(self) -> list[tuple[str, Any]]:
         """Return INFO persistence's lines about data being loaded; empty if no data is being loaded."""
         sync = self._sync
-        if sync is None or self._machine.state is not Link.LOADING:
+        if sync is None or self._machine.state is not LinkState.LOADING:
             return []
         seconds, read, total = sync.seconds, sync.read, sync.payload.received
         return [

@@ -1,5 +1,4 @@
 """Code shared by consume=range and consume=shared: streams, offsets, planning, losses, leases and change detection.
 
-`offsets`, `planning` and `loss` send no commands. May import config and the client. Does not depend on Spark's calls,
-or on whether tasks read ranges or from a consumer group.
+`offsets`, `planning` and `loss` send no commands. May import config and the client. Does not depend on Spark's calls.
 """

@@ -15,9 +15,9 @@ options and of the server's state. Version 4 consists of:
   start).
 * `cuts`: the ends of the batch's partitions, each with its number of entries if known.
 * `tasks`: the number of ranges that each task reads, in the order of the ranges; empty if each range has its own task.
-* `begins`: start of this batch in a stream if it differs from the previous offset. There are three reasons: the stream
-  was recreated; the query began at the stream's end, which has moved when the batch is repeated; or the query begins at
-  an ID that the stream has not reached yet.
+* `jumps` (`begins` in JSON): start of this batch in a stream if it differs from the previous offset. There are three
+  reasons: the stream was recreated; the query began at the stream's end, which has moved when the batch is repeated; or
+  the query begins at an ID that the stream has not reached yet.
 * `lost`: number of entries that the query has noticed as lost so far.
 * `firsts`: ID of each stream's first entry when the batch was planned. This ID never decreases, so a smaller ID proves
   that the stream was replaced.
@@ -138,7 +138,7 @@ class Offsets:
     deleted: Mapping[str, StreamId] = field(default_factory=dict)
     cuts: Mapping[str, tuple[Cut, ...]] = field(default_factory=dict)
     tasks: tuple[int, ...] = ()
-    begins: Mapping[str, StreamId] = field(default_factory=dict)
+    jumps: Mapping[str, StreamId] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     firsts: Mapping[str, StreamId] = field(default_factory=dict)
     heads: Mapping[str, StreamId] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class Offsets:
             ("deleted", _sorted(self.deleted, str)),
             ("cuts", _sorted(self.cuts, lambda cuts: [[str(upto), count] for upto, count in cuts])),
             ("tasks", list(self.tasks)),
-            ("begins", _sorted(self.begins, str)),
+            ("begins", _sorted(self.jumps, str)),
             ("lost", _sorted(self.lost, int)),
             ("firsts", _short_ids(self.firsts, names)),
             ("heads", _sorted(self.heads, str)),
@@ -214,7 +214,7 @@ class Offsets:
                 deleted=_each(form.get("deleted", _NONE), StreamId.parse),
                 cuts=_each(form.get("cuts", _NONE), lambda cuts: tuple(map(_cut, cuts))),
                 tasks=tuple(map(int, form.get("tasks", ()))),
-                begins=_each(form.get("begins", _NONE), StreamId.parse),
+                jumps=_each(form.get("begins", _NONE), StreamId.parse),
                 lost=_each(form.get("lost", _NONE), int),
                 firsts=_firsts(form.get("firsts", _NONE), names),
                 heads=_each(form.get("heads", _NONE), StreamId.parse),

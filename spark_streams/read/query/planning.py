@@ -184,7 +184,7 @@ def read_once(
     found = cuts(starts, ends, {}, states, limits, entries, exact=False)
     sizes = estimates(starts, states)
     whole = expect(ranges(starts, ends, found, sizes=sizes), states, entries)
-    return shared(whole, tasks(whole, limits, cores))
+    return by_task(whole, tasks(whole, limits, cores))
 
 
 def estimates(starts: Ids, states: States) -> dict[str, int]:
@@ -282,7 +282,7 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
     return tuple(found) if len(found) < len(ranges) else ()
 
 
-def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
+def by_task(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
     """Divide the ranges among tasks in order. `tasks`: the number of ranges of each task.
 
     If the numbers do not add up to the number of ranges, each range has its own task.

@@ -2,8 +2,8 @@
 
 Requesting and evaluating the state of a stream costs far more than asking whether the stream has changed. The server
 can also block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed
-streams, and an idle query waits at the server. Batches never depend on this module: a stream is examined if it has
-changed or if nothing is known about it.
+streams, and an idle query waits at the server. Batches never depend on `Watch`: a stream is examined if it has changed
+or if nothing is known about it.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class Continuity:
             elif stream in self._missing and is_read:
                 new.append(stream)
                 fresh[stream] = BatchStart(Baseline(ZERO), jumps=True)
-            elif begin.begins.get(stream, ZERO) > begin.of(stream):  # an ID that the stream has not reached yet
-                fresh[stream] = BatchStart(Baseline(begin.begins[stream]), jumps=True)
+            elif begin.jumps.get(stream, ZERO) > begin.of(stream):  # an ID that the stream has not reached yet
+                fresh[stream] = BatchStart(Baseline(begin.jumps[stream]), jumps=True)
             else:
                 continued[stream] = baseline
         self._group.create(server, {stream: states[stream] for stream in new})
@@ -221,7 +221,7 @@ class Continuity:
         baseline = baseline_in(begin, stream)
         deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
         was_replaced = end.starts is not None and end.is_another(begin, stream)
-        jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
+        jumps = end.jumps.get(stream, begin.of(stream)) != begin.of(stream)
         if jumps or stream not in begin.streams or was_replaced:
             return Baseline(parts[0].after, deleted=deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):

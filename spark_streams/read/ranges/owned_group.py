@@ -58,9 +58,9 @@ class OwnedGroup:
         *,
         changes: bool = True,
     ) -> dict[str, StreamId]:
-        """Return the starts of a new query that is to begin at the positions `begins`, and move existing groups there.
+        """Move existing groups to `begins`, the starts of a new query.
 
-        In the streams `resumes` an existing group is not moved, and the query begins at the group's position.
+        In the streams `resumes` an existing group is not moved. Return the positions at which these groups are resumed.
         `changes`: whether groups may be moved and marked. Raises GROUP_IN_USE for a group that other programs use.
         """
         group, options = self._options.group, self._options

@@ -27,8 +27,8 @@ from streamwire.stream_id import ZERO, StreamId
 def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
     """Return the ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
     was = begin.streams
-    ends = {stream: upto for stream, upto in end.streams.items() if was.get(stream) != upto or stream in end.begins}
-    starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in ends}
+    ends = {stream: upto for stream, upto in end.streams.items() if was.get(stream) != upto or stream in end.jumps}
+    starts = {stream: end.jumps.get(stream, begin.of(stream)) for stream in ends}
     return planning.ranges(starts, ends, end.cuts, _entries_between(begin, end, ends), sizes)
 
 
@@ -45,16 +45,16 @@ def whole_from(state: StreamState | None) -> StreamId:
 def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
     """Return the ranges of the batch between two offsets, grouped by task."""
     if end.starts is None:
-        return planning.shared(ranges_between(begin, end), end.tasks)
+        return planning.by_task(ranges_between(begin, end), end.tasks)
     counts = _entries_between(begin, end, end.streams)
     seen: dict[str, int] = {}
     tasks: list[tuple[Range, ...]] = []
-    for whole in planning.shared(ranges_of_whole(end), end.tasks):
+    for whole in planning.by_task(ranges_of_whole(end), end.tasks):
         rest: list[Range] = []
         for part in whole:
             stream = part.stream
             replaced = end.is_another(begin, stream)
-            after = max(part.after, end.begins.get(stream, ZERO if replaced else begin.of(stream)))
+            after = max(part.after, end.jumps.get(stream, ZERO if replaced else begin.of(stream)))
             if after >= part.upto:
                 continue
             index = seen[stream] = seen.get(stream, -1) + 1
@@ -81,7 +81,7 @@ def _entries_between(begin: Offsets, end: Offsets, streams: Iterable[str]) -> di
         if (
             added is not None
             and before is not None
-            and end.begins.get(stream, begin.of(stream)) == begin.of(stream)
+            and end.jumps.get(stream, begin.of(stream)) == begin.of(stream)
             and is_clear
         ):
             entries[stream] = added - before
@@ -118,7 +118,7 @@ class BatchStart:
 class Facts:
     """Facts for planning a batch.
 
-    `streams`: all streams of the query. `states` and `begins`: states and starts of the streams that may have changed.
+    `streams`: all streams of the query. `states` and `found`: states and starts of the streams that may have changed.
     `finds_streams`: whether a pattern finds the streams. Streams that it no longer finds are dropped.
     `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
     each stream's last ID and number of entries ever added at the query's start; None for other triggers.
@@ -129,7 +129,7 @@ class Facts:
 
     streams: Collection[str]
     states: States
-    begins: Mapping[str, BatchStart]
+    found: Mapping[str, BatchStart]
     source: Source
     finds_streams: bool = False
     acknowledges: bool = False
@@ -142,7 +142,7 @@ class Facts:
     @cached_property
     def starts(self) -> dict[str, StreamId]:
         """The position in each stream after which the batch begins."""
-        return {stream: found.baseline.after for stream, found in self.begins.items()}
+        return {stream: start.baseline.after for stream, start in self.found.items()}
 
     @cached_property
     def reach(self) -> dict[str, StreamId]:
@@ -155,7 +155,7 @@ class Facts:
     @cached_property
     def losses(self) -> dict[str, Loss]:
         """The losses by stream. Streams without a loss are absent."""
-        return {stream: found.loss for stream, found in self.begins.items() if found.loss is not None}
+        return {stream: start.loss for stream, start in self.found.items() if start.loss is not None}
 
     @property
     def has_entries(self) -> bool:
@@ -207,14 +207,14 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions, entries: Entries) -
     passed.
     """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
-    noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
+    noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.found[stream].is_plain)
     admitted = _admit(facts, limits, entries) if facts.has_entries else None
     if admitted is None:
         return BatchPlan(begin, facts.losses, quiet, noted)
     seen = {
         stream: state
         for stream, state in facts.states.items()
-        if state is not None and not facts.begins[stream].retired and admitted.ends[stream] <= state.last_id
+        if state is not None and not facts.found[stream].retired and admitted.ends[stream] <= state.last_id
     }
     end, losses = _offset(begin, facts, limits, admitted, seen, entries)
     moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
@@ -234,7 +234,7 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
             if known.added is not None and stream not in ahead
         },
         deleted={stream: known.deleted for stream, known in baselines.items() if known.deleted > known.after},
-        begins=ahead,
+        jumps=ahead,
         firsts={stream: state.first_id for stream, state in existing.items() if state.first_id is not None},
         unread=frozenset(stream for stream, state in existing.items() if baselines[stream].after < state.last_id),
         source=source,
@@ -258,7 +258,7 @@ def plan_without_begin(
         ends,
         added={**dict.fromkeys(states.keys() - existing.keys() - ahead.keys(), 0), **added},
         cuts=_of_several(cuts),
-        begins=ahead,
+        jumps=ahead,
         firsts={stream: state.first_id for stream, state in existing.items() if state.first_id is not None},
         source=source,
         starts=starts,
@@ -289,7 +289,7 @@ def _backlogs(facts: Facts, entries: Entries) -> dict[str, tuple[int, bool]]:
     found: dict[str, tuple[int, bool]] = {}
     requested: list[tuple[str, StreamId, StreamId]] = []
     for stream, end in facts.reach.items():
-        start, state, known = facts.starts[stream], facts.states[stream], facts.begins[stream].backlog
+        start, state, known = facts.starts[stream], facts.states[stream], facts.found[stream].backlog
         if state is None or end <= start:
             found[stream] = 0, True
             continue
@@ -357,8 +357,8 @@ def _offset(
     Deleted streams that were read completely, and streams that a changed pattern no longer finds, are dropped. All
     other streams that are not in `seen` keep their position.
     """
-    begins, ends = facts.begins, admitted.ends
-    retired = {stream for stream, found in begins.items() if found.retired}
+    starts, ends = facts.found, admitted.ends
+    retired = {stream for stream, start in starts.items() if start.retired}
     # An earlier pattern found these streams, and the current pattern does not.
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()
     retained = begin.streams.keys() - retired - dropped
@@ -367,7 +367,7 @@ def _offset(
     firsts = {
         stream: first
         for stream, first in begin.firsts.items()
-        if stream in old or (stream in retained and not begins[stream].jumps)
+        if stream in old or (stream in retained and not starts[stream].jumps)
     }
     firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
@@ -383,11 +383,11 @@ def _offset(
         streams,
         added=added,
         deleted={
-            **{stream: upto for stream, upto in begin.deleted.items() if stream in retained and stream not in begins},
+            **{stream: upto for stream, upto in begin.deleted.items() if stream in retained and stream not in starts},
             **{stream: state.max_deleted_id for stream, state in seen.items() if state.max_deleted_id > aheads[stream]},
         },
         cuts=cuts,
-        begins=_jumps(begin, facts, ends),
+        jumps=_jumps(begin, facts, ends),
         lost=lost,
         firsts=firsts,
         heads=heads,
@@ -408,7 +408,7 @@ def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
         for stream, after in facts.latest_starts.items()
         if stream in facts.starts and facts.starts[stream] == begin.of(stream) == after < ends[stream]
     }
-    return {stream: facts.starts[stream] for stream, found in facts.begins.items() if found.jumps} | latest
+    return {stream: facts.starts[stream] for stream, start in facts.found.items() if start.jumps} | latest
 
 
 def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState], entries: Entries) -> dict[str, int]:
@@ -416,7 +416,7 @@ def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState], e
     added: dict[str, int] = {}
     uncounted: list[tuple[str, StreamId, StreamId]] = []
     for stream, state in seen.items():
-        before, start, end = facts.begins[stream].baseline.added, facts.starts[stream], admitted.ends[stream]
+        before, start, end = facts.found[stream].baseline.added, facts.starts[stream], admitted.ends[stream]
         count, target = admitted.counts.get(stream), (facts.targets or {}).get(stream)
         if end == start:
             total = before
@@ -432,7 +432,7 @@ def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState], e
             uncounted.append((stream, start, end))
     counted = entries.counts(uncounted)
     for (stream, *_), count in zip(uncounted, counted, strict=True):
-        added[stream] = (facts.begins[stream].baseline.added or 0) + count
+        added[stream] = (facts.found[stream].baseline.added or 0) + count
     return added
 
 
@@ -459,7 +459,7 @@ def _parts(
     losses: dict[str, Loss] = {}
     uncounted: list[Range] = []
     for stream, state in seen.items():
-        start, end, before = facts.starts[stream], admitted.ends[stream], facts.begins[stream].baseline.added
+        start, end, before = facts.starts[stream], admitted.ends[stream], facts.found[stream].baseline.added
         if end <= start:
             continue
         counts = [count for _, count in cuts.get(stream, ()) if count is not None]
@@ -469,7 +469,7 @@ def _parts(
                 losses[stream] = Loss("", upto=end, count=missing)
         if stream not in cuts:
             if before is not None and stream in added:
-                if stream not in begin.added or facts.begins[stream].jumps or stream in facts.losses:
+                if stream not in begin.added or facts.found[stream].jumps or stream in facts.losses:
                     found[stream] = ((end, added[stream] - before),)
                 continue
             if stream in admitted.limited:

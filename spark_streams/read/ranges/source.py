@@ -152,8 +152,8 @@ class RangeSource:
                 self._latest_starts[stream] = begins[stream]
         new = self._group.start_new(server, begins, states) if changes else set()
         old = {stream: after for stream, after in begins.items() if stream not in new}
-        moved = self._group.start(server, old, states, resumes, changes=changes)
-        return begins | moved | {stream: starts[stream] for stream in begins.keys() & starts}
+        resumed = self._group.start(server, old, states, resumes, changes=changes)
+        return begins | resumed | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
         """Record the end of a query that stops after reading all existing entries."""

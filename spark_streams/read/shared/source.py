@@ -493,7 +493,7 @@ class SharedSource:
                     living=self._living.get(stream, frozenset()),
                 )
                 planned.append(task)
-        return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
+        return [SharedPartition(self._address, tasks) for tasks in planning.by_task(planned, end.tasks)]
 
     def commit(self, end: Offsets) -> None:
         """Acknowledge and trim everything up to the batch of `end`, which Spark has finished."""

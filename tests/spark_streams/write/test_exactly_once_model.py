@@ -297,7 +297,7 @@ def test_no_number_of_switches_loses_or_repeats_a_row(case: Case) -> None:
 
 
 def forget_fences(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StreamFence, "unwritten", lambda self, hashes: 0)
+    patch.setattr(StreamFence, "count_written", lambda self, hashes: 0)
 
 
 def skip_the_numbers_of_drivers(patch: pytest.MonkeyPatch) -> None:

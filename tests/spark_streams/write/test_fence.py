@@ -58,7 +58,7 @@ def test_a_fence_skips_exactly_the_counted_rows(rows: list[int], done: int, data
     while at < len(rows):
         size = data.draw(st.integers(1, len(rows) - at))
         chunk = hashes(*rows[at : at + size])
-        skipped = fence.unwritten(chunk)
+        skipped = fence.count_written(chunk)
         fence.advance(chunk[:skipped])
         rest = chunk[skipped:]
         state = fence.next_state(rest)
@@ -89,7 +89,7 @@ def test_a_complete_task_may_be_repeated_in_another_order(rows: list[int], data:
         def bring(fence: StreamFence = fence, parts: Any = (numbers[:cut], numbers[cut:])) -> None:
             for part in parts:
                 if part:
-                    assert fence.unwritten(hashes(*part)) == len(part)
+                    assert fence.count_written(hashes(*part)) == len(part)
                     fence.advance(hashes(*part))
             fence.finish()
 
@@ -115,7 +115,7 @@ def test_a_fence_that_does_not_match_fails_the_task(values: list[bytes | None], 
 
     def meet() -> None:
         fence.update(values)
-        fence.unwritten(hashes(1, 3, 4))
+        fence.count_written(hashes(1, 3, 4))
 
     with pytest.raises(WriteError) as caught:
         meet()

@@ -230,7 +230,7 @@ def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Ru
     A ``count`` of 0 requests all entries.
     """
     if (not count or count > pace.MANY_ENTRIES) and len(stream.pieces()) > pace.MANY_SEGMENTS:
-        parts = stream.snapshots(low, high)
+        parts = stream.frozen_ranges(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found
         if found and len(parts) > pace.MANY_SEGMENTS:

@@ -197,7 +197,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or not total:
         return []
     parts = min(parts, total)
-    ends = equal_ranges(stream.snapshots(low, high), total, parts)
+    ends = equal_ranges(stream.frozen_ranges(low, high), total, parts)
     every = chain(ends, [(high, total - total * (parts - 1) // parts)])
     return rows_in_pages(parts, every, _part)
 

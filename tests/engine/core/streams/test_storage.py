@@ -104,7 +104,7 @@ def test_equals_a_list(steps, low, high, count, near):
         for pieces in {1, 2, 5, len(within)}:
             if not 0 < pieces <= len(within):
                 continue
-            parts = list(equal_ranges(stream.snapshots(low, high), len(within), pieces))
+            parts = list(equal_ranges(stream.frozen_ranges(low, high), len(within), pieces))
             cuts = [len(within) * number // pieces for number in range(pieces)]
             assert parts == [(within[end - 1], end - begin) for begin, end in pairwise(cuts)]
         assert stream.first_ids(count) == (live[:count] if count else live)

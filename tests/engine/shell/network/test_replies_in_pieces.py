@@ -143,7 +143,7 @@ def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
     first.data_received(data[:1000])
     first.data_received(data[1000:])
     answers = 0
-    while first.backlog:
+    while first.unparsed:
         assert first.parser.buffered < 64 * 1024 * (answers + 1)
         second.data_received(b"PING\r\n")
         assert other.taken() == b"+PONG\r\n"
@@ -163,14 +163,14 @@ def test_a_client_without_login_delays_no_other(command):
     connection, transport = shell.client()
     data, work = command * ((1 << 20) // len(command)), 0
     for at in range(0, len(data), 1 << 18):
-        waiting = connection.backlog_size
+        waiting = connection.unparsed_size
         connection.data_received(data[at : at + (1 << 18)])
-        assert connection.backlog_size >= waiting + (1 << 18) - 1024 or transport.ended
+        assert connection.unparsed_size >= waiting + (1 << 18) - 1024 or transport.ended
     while not transport.ended:
-        waiting, replies = connection.backlog_size, transport.written.count(b"\r\n")
+        waiting, replies = connection.unparsed_size, transport.written.count(b"\r\n")
         assert shell.turns.run()
         assert transport.written.count(b"\r\n") <= replies + 1
-        assert waiting - connection.backlog_size <= 1024
+        assert waiting - connection.unparsed_size <= 1024
         work += 1
     assert transport.ended == "aborted"
     assert work < 10_000

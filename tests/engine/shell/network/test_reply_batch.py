@@ -30,12 +30,12 @@ class Connection:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.transport: Any = Transport(self.events)
-        self.held: list[bytes | memoryview] = []
-        self.held_size = 0
+        self.unsent: list[bytes | memoryview] = []
+        self.unsent_size = 0
 
     def release(self) -> None:
-        parts, size = self.held, self.held_size
-        self.held, self.held_size = [], 0
+        parts, size = self.unsent, self.unsent_size
+        self.unsent, self.unsent_size = [], 0
         assert size == sum(map(len, parts))
         if parts and not self.transport.ended:
             self.events.append(b"".join(parts))

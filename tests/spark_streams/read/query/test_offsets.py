@@ -52,7 +52,7 @@ MEANT = {
         added={"flights": 336776, "weather": 0},
         deleted={"flights": StreamId(1795163372700, 0)},
         cuts={"flights": ((StreamId(1795163372000, 0), 500), (StreamId(1795163372693, 12), None))},
-        begins={"weather": ZERO},
+        jumps={"weather": ZERO},
         lost={"flights": 3},
         unread=frozenset(FLIGHTS),
     ),

@@ -132,7 +132,7 @@ def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, e
     """Every range is in exactly one task, in order, and tasks keep the limits and a maximum size."""
     options = LimitOptions(max_partitions=most, max_per_partition=entries)
     counts = planning.tasks(ranges, options, cores)
-    tasks = planning.shared(ranges, counts)
+    tasks = planning.by_task(ranges, counts)
     assert [part for task in tasks for part in task] == ranges
     assert all(tasks)
     if entries is not None:

@@ -230,7 +230,7 @@ def test_the_offset_has_the_start_of_a_first_batch() -> None:
     """A first batch that starts at the end of a stream stores that start in the offset for its replay."""
     memory = Memory.of("a 1-9 @4; b 1-9 @4")
     found = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
-    assert found.end.begins == {"a": at(4)}
+    assert found.end.jumps == {"a": at(4)}
 
 
 @st.composite
