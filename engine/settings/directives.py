@@ -197,6 +197,8 @@ _TABLE: tuple[Directive, ...] = (
     _integer("repl-timeout", 60, 1, I32_MAX),
     _memory("repl-backlog-size", 1 << 20, low=1),
     _integer("repl-backlog-ttl", 3600, 0, I64_MAX),
+    _yes_no("repl-diskless-sync", True),
+    _integer("repl-diskless-sync-delay", 0, 0, I32_MAX),
     _choice("repl-diskless-load", "disabled", "disabled on-empty-db swapdb"),
     _integer("min-replicas-to-write", 0, 0, I32_MAX, alias="min-slaves-to-write"),
     _integer("min-replicas-max-lag", 10, 0, I32_MAX, alias="min-slaves-max-lag"),
@@ -234,7 +236,7 @@ lua-enable-deprecated-api lua-enable-insecure-api lua-replicate-commands lua-tim
 max-new-tls-connections-per-cycle maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples mptcp oom-score-adj
 oom-score-adj-values prefetch-batch-max-size proc-title-template propagation-error-behavior rdb-del-sync-files
 rdb-save-incremental-fsync rdb-version-check rdbcompression rdma-bind rdma-completion-vector rdma-port rdma-rx-size
-repl-disable-tcp-nodelay repl-diskless-sync repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-mptcp
+repl-disable-tcp-nodelay repl-diskless-sync-max-replicas repl-mptcp
 replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush
 sanitize-dump-payload server-cpulist server_cpulist set-max-intset-entries set-max-listpack-entries
 set-max-listpack-value set-proc-title slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id

@@ -278,6 +278,8 @@ class FullSyncs:
     def close(self) -> None:
         """Stop everything: the process is exiting."""
         self._waiting = []
+        if self._start is not None:
+            self._start.cancel()
         self._end()
 
     def _version(self, replica: Replica) -> int:
@@ -301,7 +303,10 @@ class FullSyncs:
 
     def _start_soon(self) -> None:
         if self._start is None and not self._receivers and self._waiting:
-            self._start = self._loop.call_soon(self._take_image)
+            config = self._core.config
+            # Other replicas can join until then. As in Redis, there is no pause without repl-diskless-sync.
+            pause = config.integer("repl-diskless-sync-delay") if config.flag("repl-diskless-sync") else 0
+            self._start = self._loop.call_later(pause, self._take_image)
 
     def _take_image(self) -> None:
         """Take an image for all waiting replicas that need the same file, and have it written."""

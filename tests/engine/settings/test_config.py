@@ -21,6 +21,7 @@ OTHER_DEFAULTS = {
     "dir": "each has its own",
     "port": "each has its own",
     "unixsocket": "the server under test has one",
+    "repl-diskless-sync-delay": "a full copy begins at once if nothing else is said",
     "enable-debug-command": "the server under test allows it",
 }
 

@@ -81,6 +81,16 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
 
 
 @in_loop
+async def test_a_file_waits_for_more_replicas(tmp_path):
+    """A file is written after ``repl-diskless-sync-delay`` seconds, or at once without ``repl-diskless-sync``."""
+    for diskless, begun in (("yes", 0), ("no", 1)):
+        world = World(tmp_path, "--repl-diskless-sync-delay", "100", "--repl-diskless-sync", diskless)
+        await world.join(b"eof")
+        assert len(world.work) == begun
+        world.master.close()
+
+
+@in_loop
 async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
     """If the file cannot be written, its replicas are disconnected and the file is removed."""
     world = World(tmp_path)
