@@ -46,6 +46,7 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("redis_version", REDIS_VERSION),
         ("redis_build_id", "0"),
         ("redis_mode", "standalone"),
+        ("arch_bits", 64),
         ("os", facts.os),
         ("multiplexing_api", facts.loop),
         ("process_id", facts.pid),
