@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
@@ -30,22 +31,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from pystreams.commands import (
-    archives,
-    batches,
-    checkpoint,
-    dashboard,
-    diagnostics,
-    groups,
-    jobs,
-    metrics,
-    pending,
-    produce,
-    removal,
-    streams,
-    tails,
-)
-from pystreams.commands.verbs import InOrder, remember, server_options
+from pystreams.commands.verbs import remember, server_options
 from pystreams.errors import Status
 from pystreams.output import Form, Output
 from pystreams.values.names import printable
@@ -160,11 +146,44 @@ def _legible() -> Iterator[None]:
         raise click.UsageError(printable(message, "\n"), getattr(failure, "ctx", None)) from failure
 
 
-class Root(InOrder):
+#: The verbs by the module of `pystreams.commands` that defines them, in the order of the help.
+_VERBS = {
+    "streams": ("ls", "info"),
+    "tails": ("tail", "consume"),
+    "produce": ("produce",),
+    "groups": ("groups",),
+    "pending": ("consumers", "pending"),
+    "removal": ("trim", "dlq", "rm", "entries"),
+    "archives": ("export", "import", "copy"),
+    "checkpoint": ("checkpoint",),
+    "batches": ("batches",),
+    "metrics": ("metrics",),
+    "jobs": ("jobs",),
+    "diagnostics": ("doctor", "serve", "server"),
+    "dashboard": ("ui",),
+}
+
+
+class Root(click.Group):
     """The command `pystreams` with all verbs. Errors in the command line are JSON if results in JSON were requested.
 
+    A verb's module is imported when the verb is used, so that a command does not wait for the imports of all others.
     Arguments may come from another program (`xargs`), so control characters in them never reach a terminal.
     """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs, in the order of the help."""
+        del ctx
+        return [name for names in _VERBS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb; None if there is no such verb."""
+        del ctx
+        for module, names in _VERBS.items():
+            if cmd_name in names:
+                verbs: tuple[click.Command, ...] = import_module(f"pystreams.commands.{module}").VERBS
+                return verbs[names.index(cmd_name)]
+        return None
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the arguments before the verb's name."""
@@ -211,22 +230,6 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
 
 for _shell in (Bash, Zsh, Fish):
     add_completion_class(_shell)
-for _verb in (
-    *streams.VERBS,
-    *tails.VERBS,
-    *produce.VERBS,
-    *groups.VERBS,
-    *pending.VERBS,
-    *removal.VERBS,
-    *archives.VERBS,
-    *checkpoint.VERBS,
-    *batches.VERBS,
-    *metrics.VERBS,
-    *jobs.VERBS,
-    *diagnostics.VERBS,
-    *dashboard.VERBS,
-):
-    cli.add_command(_verb)
 
 
 def main(arguments: list[str] | None = None) -> None:

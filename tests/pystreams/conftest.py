@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import redis
 from click.testing import CliRunner, Result
@@ -14,6 +15,12 @@ from click.testing import CliRunner, Result
 from pystreams.commands.root import cli
 from tests import servers
 from tests.servers import topologies
+
+
+def verbs() -> dict[str, click.Command]:
+    """Return the verbs by name."""
+    context = click.Context(cli)
+    return {name: found for name in cli.list_commands(context) if (found := cli.get_command(context, name)) is not None}
 
 
 class Cli:

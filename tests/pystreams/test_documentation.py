@@ -8,9 +8,9 @@ import re
 
 import click
 
-from pystreams.commands.root import cli
 from pystreams.errors import CONDITIONS, Status
 from tests import ROOT
+from tests.pystreams.conftest import verbs
 
 _PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 
@@ -18,7 +18,7 @@ _PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 def test_the_page_lists_every_verb() -> None:
     """The list at the start of the page has every verb and subcommand."""
     items = [line.partition(": ")[0] for line in _PAGE.splitlines() if line.startswith("* `")]
-    for name, command in cli.commands.items():
+    for name, command in verbs().items():
         inner = command.commands if isinstance(command, click.Group) else {}
         found = [item for item in items if f"`{name}`" in item or item.startswith(f"* `{name} ")]
         assert found, name
@@ -42,7 +42,7 @@ def test_every_error_has_a_test() -> None:
 
 def test_every_verb_has_help_with_examples() -> None:
     """Every verb has examples, and every option has a help text."""
-    pending = [(name, command) for name, command in cli.commands.items()]
+    pending = [*verbs().items()]
     for name, command in pending:
         if isinstance(command, click.Group):
             pending += [(f"{name} {inner}", each) for inner, each in command.commands.items()]

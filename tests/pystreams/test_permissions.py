@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 import redis
 
-from pystreams.commands.root import cli
 from pystreams.commands.verbs import NEEDS
 from tests import servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, verbs
 
 _LINES = """
 ls
@@ -50,7 +49,7 @@ batches ls
 
 
 def _verb(words: list[str]) -> click.Command:
-    command = cli.commands[words[0]]
+    command = verbs()[words[0]]
     return command.commands[words[1]] if isinstance(command, click.Group) else command
 
 

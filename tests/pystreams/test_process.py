@@ -14,10 +14,10 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from pystreams.commands import verbs
+from pystreams.commands import verbs as of_verbs
 from pystreams.commands.root import cli
 from tests import ROOT, servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, verbs
 
 
 @pytest.mark.parametrize(("words", "closed", "status"), [("ls", 1, 0), ("trim s --maxlen 0", 0, 2)])
@@ -44,7 +44,7 @@ def test_an_interrupted_prompt_changes_nothing(
         raise click.Abort
 
     client.xadd("s", {"n": 1})
-    monkeypatch.setattr(verbs, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(of_verbs, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     monkeypatch.setattr(click, "confirm", interrupted)
     assert cli_of.result("trim", "s", "--maxlen", "0").exit_code == 130
     assert client.xlen("s") == 1
@@ -58,7 +58,7 @@ def test_an_option_of_another_connector_is_a_usage_error(cli_of: Cli) -> None:
 def _every_verb() -> list[list[str]]:
     """Return the words of each verb."""
     found = []
-    for name, command in cli.commands.items():
+    for name, command in verbs().items():
         inner = command.commands if isinstance(command, click.Group) else {"": command}
         found += [[word for word in (name, each) if word] for each in inner]
     return found

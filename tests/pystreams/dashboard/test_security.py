@@ -9,12 +9,12 @@ import redis
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from pystreams.commands.root import cli
 from pystreams.commands.verbs import NEEDS
 from pystreams.dashboard import overview, run
 from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
 from pystreams.dashboard.site import BODY_BYTES, QUESTIONS, Guard, host_is_known
 from tests import servers
+from tests.pystreams.conftest import verbs
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of
 
 _ADDRESS = address_of("redis://127.0.0.1:1")
@@ -307,7 +307,7 @@ def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis,
     client.xadd("s", {"a": 1}, id="1-0")
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"})
-    rules = NEEDS[cli.commands["ui"]].split()
+    rules = NEEDS[verbs()["ui"]].split()
     client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~*", *rules)
     try:
         dashboard = started(f"redis://viewer:view-pass@{instance.host}:{instance.port}", changes=True)
@@ -332,7 +332,7 @@ def test_streams_that_the_dashboard_may_not_read_are_counted(
     """The overview shows the number of streams that the dashboard's user may not read."""
     client.xadd("mine", {"a": 1})
     client.xadd("theirs", {"a": 1})
-    rules = NEEDS[cli.commands["ui"]].split()
+    rules = NEEDS[verbs()["ui"]].split()
     client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~mine", *rules)
     try:
         dashboard = started(f"redis://viewer:view-pass@{instance.host}:{instance.port}")
