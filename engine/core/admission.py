@@ -50,7 +50,9 @@ def look_up(argv: list[bytes]) -> Command:
             family = family_of(name)
             if family is not None:
                 raise CommandError(messages.left_out(name, family))
-            raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
+            raise CommandError(
+                b"ERR unknown subcommand '%b'. Try %b HELP." % (argv[1][:128], command.full_name.upper())
+            )
         command = sub
     if not command.arity_fits(len(argv)):
         raise CommandError(messages.wrong_arity(command.full_name))
@@ -122,14 +124,14 @@ class Admission:
         if session.limited:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and self._needs_memory(session, command):
-            raise CommandError(messages.OUT_OF_MEMORY)
+            raise CommandError(b"OOM command not allowed when used memory > 'maxmemory'.")
         refuses = self.refuses and not self._changes.replaying and not session.is_master
         if refuses:
             self._check_writing(session, command)
         if session.proto == 2 and session.subscriptions and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(messages.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
-            raise CommandError(messages.MONITOR_WITHOUT_KEYS)
+            raise CommandError(b"ERR Replica can't interact with the keyspace")
         if refuses:
             self._check_readiness(session, command)
 

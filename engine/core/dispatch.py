@@ -264,7 +264,7 @@ class Core:
         if session.multi is not None and command.name not in NOT_QUEUED:
             if "no_multi" in command.flags:
                 self.telemetry.stats[command.full_name].rejected += 1
-                return self._refused(session, argv, CommandError(messages.NOT_IN_MULTI))
+                return self._refused(session, argv, CommandError(b"ERR Command not allowed inside a transaction"))
             session.multi.append((command, argv))
             return QUEUED
         # Inlines Core._run.
@@ -330,7 +330,7 @@ class Core:
         if argv[0].decode("latin-1").lower() in EXECUTING:
             session.multi, session.multi_failed = None, False
             self.changes.unwatch(session)
-            error = CommandError(messages.exec_refused(error.text))
+            error = CommandError(b"EXECABORT Transaction discarded because of: %b" % error.text.removeprefix(b"ERR "))
         elif session.multi is not None:
             session.multi_failed = True
         self.telemetry.count_error(error)

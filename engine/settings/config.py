@@ -190,10 +190,10 @@ class Config:
             text = name.decode("latin-1")
             definition = DIRECTIVES.get(ALIASES.get(text, text))
             if definition is None and text in IGNORED:
-                return messages.config_set_failed(given, messages.IGNORED)
+                return messages.config_set_failed(given, "the directive has no effect on this engine")
             if definition is None:
-                return messages.unknown_option_for_config_set(given)
-            refusal = messages.DUPLICATE if name in named else self._refusal(definition)
+                return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % given
+            refusal = "duplicate parameter" if name in named else self._refusal(definition)
             if refusal:
                 return messages.config_set_failed(given, refusal)
             named[name] = definition
@@ -203,7 +203,7 @@ class Config:
             if definition.kind.several_words:
                 split = split_words(word)
                 if split is None:
-                    return messages.config_set_failed(name, messages.DIRECTIVE_UNBALANCED_QUOTES)
+                    return messages.config_set_failed(name, "Unbalanced quotes in configuration line")
                 words = split
             try:
                 new[definition.name] = definition.kind.parse(words, self._values[definition.name])
@@ -213,9 +213,9 @@ class Config:
 
     def _refusal(self, directive: Directive) -> str:
         if FIXED in directive.marks:
-            return messages.IMMUTABLE
+            return "can't set immutable config"
         if PROTECTED in directive.marks and self._values["enable-protected-configs"] == b"no":
-            return messages.PROTECTED
+            return "can't set protected config"
         return ""
 
     def _apply(self, new: dict[str, Any]) -> bytes | None:

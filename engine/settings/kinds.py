@@ -61,7 +61,7 @@ class OneWord:
 def parse_integer(word: bytes) -> int:
     """Return a decimal number. Raises ConfigError for any other text."""
     if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
-        raise ConfigError(messages.DIRECTIVE_NOT_AN_INTEGER)
+        raise ConfigError("argument couldn't be parsed into an integer")
     return int(word)
 
 
@@ -101,7 +101,7 @@ def parse_memory(word: bytes) -> int:
     found = re.fullmatch(rb"([0-9]{1,127})([a-zA-Z]*)", word)
     unit = _UNITS.get(found.group(2).lower()) if found else None
     if found is None or unit is None:
-        raise ConfigError(messages.NOT_MEMORY)
+        raise ConfigError("argument must be a memory value")
     return int(found.group(1)) * unit
 
 
@@ -129,7 +129,7 @@ class Octal(OneWord):
     def parse_word(self, word: bytes) -> int:
         """See ``OneWord``."""
         if not re.fullmatch(rb"-?[0-7]{1,20}", word):
-            raise ConfigError(messages.NOT_OCTAL)
+            raise ConfigError("argument couldn't be parsed as an octal number")
         value = int(word, 8)
         if not 0 <= value <= self.high:
             raise ConfigError(messages.not_between(0, f"{self.high:o}"))
@@ -149,7 +149,7 @@ class YesNo(OneWord):
     def parse_word(self, word: bytes) -> bool:
         """See ``OneWord``."""
         if word.lower() not in (b"yes", b"no"):
-            raise ConfigError(messages.NOT_YES_OR_NO)
+            raise ConfigError("argument must be 'yes' or 'no'")
         return word.lower() == b"yes"
 
     def text(self, value: bool) -> bytes:
@@ -176,7 +176,7 @@ class Choice(_Shown):
         for choice in self.choices:
             if choice.lower().encode() == word.lower():
                 return choice.encode()
-        raise ConfigError(messages.not_one_of(self.choices))
+        raise ConfigError("argument(s) must be one of the following: " + ", ".join(self.choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
 
     def check(word: bytes) -> None:
         if b"/" in word or b"\\" in word or word in (b"", b".", b".."):
-            raise ConfigError(messages.not_a_name(directive, kind))
+            raise ConfigError(f"{directive} can't be a path, just a {kind}")
 
     return check
 
@@ -212,7 +212,7 @@ class MemoryOrPercent(_Shown):
         try:
             return b"%d" % parse_memory(word)
         except ConfigError:
-            raise ConfigError(messages.NOT_MEMORY_OR_PERCENT) from None
+            raise ConfigError("argument must be a memory or percent value") from None
 
 
 class Words:
@@ -252,7 +252,7 @@ class EventLetters(OneWord):
         """See ``OneWord``."""
         given = word.decode("latin-1")
         if set(given) - set("Ag$lshzxeKEtmdnoc"):
-            raise ConfigError(messages.EVENT_LETTERS)
+            raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
         chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
         if set(EVENT_CLASSES) <= chosen:
             shown = "A"
@@ -338,11 +338,11 @@ class OutputLimits:
         """See ``Kind``."""
         limits = dict(before)
         if len(words) % 4:
-            raise ConfigError(messages.LIMIT_NUMBER)
+            raise ConfigError("Wrong number of arguments in buffer limit configuration.")
         for at in range(0, len(words), 4):
             name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
             if name not in CLIENT_CLASSES:
-                raise ConfigError(messages.LIMIT_CLASS)
+                raise ConfigError("Invalid client class specified in buffer limit configuration.")
             if not words[at + 3].removeprefix(b"+").isdigit():
                 raise ConfigError(messages.LIMIT_VALUES)
             try:
@@ -367,7 +367,7 @@ class Percentiles:
         del before
         numbers = tuple(float(word) for word in words if DECIMAL.fullmatch(word))
         if len(numbers) < len(words) or not all(0 <= number <= 100 for number in numbers):
-            raise ConfigError(messages.PERCENTILES)
+            raise ConfigError("Invalid latency-tracking-info-percentiles parameters")
         return numbers
 
     def text(self, value: tuple[float, ...]) -> bytes:
@@ -390,7 +390,7 @@ class Master:
         if (host.lower(), port[0].lower()) == (b"no", b"one"):
             return ()
         if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
-            raise ConfigError(messages.DIRECTIVE_INVALID_MASTER_PORT)
+            raise ConfigError("Invalid master port")
         return host, port[0]
 
     def text(self, value: tuple[bytes, ...]) -> bytes:

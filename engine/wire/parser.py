@@ -225,13 +225,13 @@ class RequestParser:
         return end, end + 2
 
     def _array(self, data: bytes, at: int) -> int:
-        end, then = self._header(data, at, messages.BIG_MULTIBULK_COUNT)
+        end, then = self._header(data, at, b"ERR Protocol error: too big mbulk count string")
         if then < 0:
             return -1
         line = data[at + 1 : end]
         count = int(line) if _NUMBER.fullmatch(line) else MAX_WORDS + 1
         if count > MAX_WORDS:
-            return self._fail(messages.MULTIBULK_LENGTH)
+            return self._fail(b"ERR Protocol error: invalid multibulk length")
         if count > NO_AUTH_WORDS and not self.trusted:
             return self._fail(messages.MULTIBULK_LENGTH_NO_AUTH)
         self._left = max(count, 0)
@@ -255,17 +255,17 @@ class RequestParser:
                 self._left -= 1
                 at = end + 2
                 continue
-            line_end, then = self._header(data, at, messages.BIG_BULK_COUNT)
+            line_end, then = self._header(data, at, b"ERR Protocol error: too big bulk count string")
             if then < 0:
                 return -1
             if data[at] != _DOLLAR:
-                return self._fail(messages.expected_bulk(data[at : at + 1]))
+                return self._fail(b"ERR Protocol error: expected '$', got '%b'" % data[at : at + 1])
             line = data[at + 1 : line_end]
             length = int(line) if _NUMBER.fullmatch(line) else -1
             if not 0 <= length <= self.max_bulk:
-                return self._fail(messages.BULK_LENGTH)
+                return self._fail(b"ERR Protocol error: invalid bulk length")
             if length > NO_AUTH_BULK and not self.trusted:
-                return self._fail(messages.BULK_LENGTH_NO_AUTH)
+                return self._fail(b"ERR Protocol error: unauthenticated bulk length")
             end = then + length
             if end + 2 > size:
                 # Memory for the zeros is reserved, but not used before it is written. BytesIO holds the only reference
@@ -283,11 +283,11 @@ class RequestParser:
         end = data.find(b"\n", at, at + LINE_LIMIT + 1)
         if end < 0:
             if len(data) - at > LINE_LIMIT:
-                return self._fail(messages.BIG_INLINE)
+                return self._fail(b"ERR Protocol error: too big inline request")
             return self._keep(data, at)
         words = split_words(data[at:end].removesuffix(b"\r"))
         if words is None:
-            return self._fail(messages.UNBALANCED_QUOTES)
+            return self._fail(b"ERR Protocol error: unbalanced quotes in request")
         if words:
             commands.append(words)
         return end + 1

@@ -139,7 +139,7 @@ class Accounts:
             raise CommandError(messages.USER_NAME)
         ops, open_at = merged(rules)
         if open_at is not None:
-            raise CommandError(messages.open_selector(open_at))
+            raise CommandError(b"ERR Unmatched parenthesis in acl selector starting at '%b'." % open_at)
         old = self.users.get(name)
         new = old.copy() if old is not None else User(name, self.all_channels)
         for op in ops:
@@ -213,7 +213,7 @@ class Accounts:
         user = self.users.get(name)
         if user is None or not user.knows(password):
             self.log.add("auth", session, word, name, self._changes.now)
-            raise CommandError(messages.WRONG_PASSWORD)
+            raise CommandError(b"WRONGPASS invalid username-password pair or user is disabled.")
         session.user, session.logged_in = user, True
         self._refresh(session)
 
@@ -237,7 +237,7 @@ class Accounts:
         if "no_auth" in command.flags:
             return
         if not session.authenticated:
-            raise CommandError(messages.NO_AUTH)
+            raise CommandError(b"NOAUTH Authentication required.")
         denial = session.user.denial(command, argv)
         if denial is None:
             return
@@ -247,8 +247,14 @@ class Accounts:
         if session.in_exec:
             raise CommandError(messages.NO_LONGER_ALLOWED[denial.reason])
         if denial.reason == "command":
-            raise CommandError(messages.no_command_permission(session.user.name, denial.name))
-        no = messages.NO_KEY_PERMISSION if denial.reason == "key" else messages.NO_CHANNEL_PERMISSION
+            raise CommandError(
+                b"NOPERM User %b has no permissions to run the '%b' command" % (session.user.name, denial.name)
+            )
+        no = (
+            b"NOPERM No permissions to access a key"
+            if denial.reason == "key"
+            else b"NOPERM No permissions to access a channel"
+        )
         raise CommandError(no)
 
     def may_call(self, session: Session, command: Command, commands: Iterable[list[bytes]]) -> bool:

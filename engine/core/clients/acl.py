@@ -226,7 +226,7 @@ class Selector:
         if not allowed or not bar or (found is None and not _is_foreign(command)):
             raise RuleError(messages.UNKNOWN, unknown=True)
         if b"|" in command:
-            raise RuleError(messages.FIRST_WORD_OF_SUBCOMMAND)
+            raise RuleError(b"Allowing first-arg of a subcommand is not supported")
         if not word:
             raise RuleError(messages.ACL_SYNTAX)
         if found is None:
@@ -431,7 +431,7 @@ class User:
                 self.nopass = False
             case _ if rule[:1] in (b"<", b"!"):
                 if self.passwords.pop(_hashed(rule), self) is self:
-                    raise RuleError(messages.NO_SUCH_PASSWORD)
+                    raise RuleError(b"The password you are trying to remove from the user does not exist")
             case _ if rule[:1] == b"(" and rule[-1:] == b")":
                 selector = Selector(all_channels)
                 for inner in rule[1:-1].split():

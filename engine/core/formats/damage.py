@@ -6,7 +6,6 @@ Readers count the keys of each such type to the end of the data, so that one err
 from __future__ import annotations
 
 from engine.core.protocol.replies import CommandError
-from engine.text import messages
 
 
 class DamagedError(Exception):
@@ -109,5 +108,5 @@ class UnsupportedValueError(CommandError):
     """RESTORE's error for a value of the type ``kind``, which the engine does not store."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__(messages.unsupported_value(kind))
+        super().__init__(b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode())
         self.kind = kind

@@ -29,11 +29,11 @@ def parse_int(word: bytes, error: bytes = messages.NOT_AN_INTEGER) -> int:
 
 def parse_timeout(word: bytes, now: int) -> int:
     """Parse a timeout in milliseconds. ``now`` plus the timeout must fit 64 bits."""
-    timeout = parse_int(word, messages.TIMEOUT_NOT_INTEGER)
+    timeout = parse_int(word, b"ERR timeout is not an integer or out of range")
     if timeout < 0:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
+        raise CommandError(b"ERR timeout is negative")
     if timeout > I64_MAX - now:
-        raise CommandError(messages.TIMEOUT_RANGE)
+        raise CommandError(b"ERR timeout is out of range")
     return timeout
 
 

@@ -103,7 +103,7 @@ def parse_low(word: bytes) -> int:
         return parse_bound(word)
     entry_id = parse(word[1:])
     if entry_id == MAX_ID:
-        raise CommandError(messages.INVALID_RANGE_START)
+        raise CommandError(b"ERR invalid start ID for the interval")
     return entry_id + 1
 
 
@@ -113,5 +113,5 @@ def parse_high(word: bytes) -> int:
         return parse_bound(word, U64_MAX)
     entry_id = parse(word[1:], U64_MAX)
     if entry_id == MIN_ID:
-        raise CommandError(messages.INVALID_RANGE_END)
+        raise CommandError(b"ERR invalid end ID for the interval")
     return entry_id - 1

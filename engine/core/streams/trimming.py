@@ -23,7 +23,6 @@ from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd import POLICIES, Given
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
-from engine.text import messages
 
 KEEPREF, DELREF, ACKED = POLICIES
 
@@ -55,10 +54,10 @@ class Trim:
         elif token == b"LIMIT":
             self.limit = parse_int(value)
             if self.limit < 0:
-                raise CommandError(messages.LIMIT_NEGATIVE)
+                raise CommandError(b"ERR The LIMIT argument must be >= 0.")
         else:
             if self.strategy:
-                raise CommandError(messages.TRIM_TWICE)
+                raise CommandError(b"ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
             self.strategy = token
             self.approximate = option.words[1:-1] == [b"~"]
             if token == b"MINID":
@@ -66,16 +65,16 @@ class Trim:
                 return
             self.threshold = parse_int(value)
             if self.threshold < 0:
-                raise CommandError(messages.MAXLEN_NEGATIVE)
+                raise CommandError(b"ERR The MAXLEN argument must be >= 0.")
 
     def check(self, required: bool) -> None:
         """Raise CommandError if the options contradict each other, or if a ``required`` strategy is missing."""
         if self.limit and not self.strategy:
-            raise CommandError(messages.LIMIT_WITHOUT_TRIM)
+            raise CommandError(b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
         if required and not self.strategy:
-            raise CommandError(messages.TRIM_MISSING)
+            raise CommandError(b"ERR syntax error, XTRIM must be called with a trimming strategy")
         if self.limit is not None and not self.approximate:
-            raise CommandError(messages.LIMIT_WITHOUT_APPROX)
+            raise CommandError(b"ERR syntax error, LIMIT cannot be used without the special ~ option")
 
     def apply(self, stream: Stream) -> tuple[int, UnreadableError | None]:
         """Trim the stream; return the number of removed entries, and the error that stopped trimming early, if any.

@@ -403,7 +403,7 @@ class DiskDurability(Durability):
         elif trouble:
             if not before:
                 LOG.error("%s cannot be written, rejecting write commands: %s", self.log.path, trouble)
-            error = messages.misconf_log(trouble)
+            error = b"MISCONF Errors writing to the AOF file: " + trouble.encode()
         elif (
             not self.snapshots.last_ok
             and self.snapshots.points
@@ -567,7 +567,7 @@ class DiskDurability(Durability):
         if not must_wait:
             self.core.host.after_reply(self.start_due_work)
         starts = not (must_wait or within or self.core.divided.is_partial)
-        return Simple(messages.SAVE_STARTED if starts else messages.SAVE_SCHEDULED)
+        return Simple(b"Background saving started" if starts else b"Background saving scheduled")
 
     def all_deleted(self) -> None:
         """Start a snapshot of the empty data after the command, so that a crash does not bring the old data back.
@@ -581,14 +581,14 @@ class DiskDurability(Durability):
 
     def rewrite_log(self, *, within: bool) -> Reply:
         if self.log_files.is_running:
-            raise CommandError(messages.REWRITE_RUNNING)
+            raise CommandError(b"ERR Background append only file rewriting already in progress")
         self._check()
         self.log_files.ask()
         if self.snapshots.is_running:
             return Simple(messages.REWRITE_SCHEDULED)
         self.core.host.after_reply(self.start_due_work)
         starts = not (within or self.core.divided.is_partial)
-        return Simple(messages.REWRITE_STARTED if starts else messages.REWRITE_SCHEDULED)
+        return Simple(b"Background append only file rewriting started" if starts else messages.REWRITE_SCHEDULED)
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000
@@ -636,7 +636,7 @@ class DiskDurability(Durability):
             LOG.critical("the data could not be reloaded, stopping: %s", error)
             self._life = Life.ENDING
             self.core.host.shut_down()
-            raise CommandError(messages.load_failed(str(error))) from None
+            raise CommandError(b"ERR " + str(error).encode()) from None
         finally:
             self._follow()
         if not from_log and not (save and flush):

@@ -339,7 +339,7 @@ class Runner:
             others -= 1
         if len(self.connections) + others > self.limits.max_clients:
             self.traffic.rejected += 1
-            connection.fail(messages.MAX_CLIENTS)
+            connection.fail(b"ERR max number of clients reached")
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.traffic.rejected += 1
             LOG.warning("client %r rejected: protected mode, and no password is set", session.addr)

@@ -175,7 +175,7 @@ class ServerHost(Host):
             new.write_bytes(self._config.rewritten(path.read_bytes()))
             new.replace(path)
         except OSError as error:
-            raise CommandError(messages.rewrite_failed(os.strerror(error.errno or 0))) from None
+            raise CommandError(b"ERR Rewriting config file: %b" % os.strerror(error.errno or 0).encode()) from None
 
     def facts(self) -> ProcessFacts:
         return replace(self._facts.collect(), held_back=self._runner.held_back())
@@ -222,7 +222,9 @@ def _follow(config: Config) -> None:
     wanted, others = config.integer("maxclients"), reserved(config)
     limit = _raise_limit(wanted + others)
     if limit < wanted + others:
-        raise ConfigError(messages.too_many_clients(limit - others))
+        raise ConfigError(
+            f"The operating system is not able to handle the specified number of clients, try with {limit - others}"
+        )
 
 
 def _raise_limit(wanted: int) -> int:

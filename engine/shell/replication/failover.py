@@ -159,20 +159,20 @@ class Failover(HeldWrites):
     def start(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         """Start a FAILOVER; see `engine.core.environment.replication.Replication`."""
         if self.is_on:
-            raise CommandError(messages.FAILOVER_IS_ON)
+            raise CommandError(b"ERR FAILOVER already in progress.")
         if self._following.is_on:
-            raise CommandError(messages.FAILOVER_ON_REPLICA)
+            raise CommandError(b"ERR FAILOVER is not valid when server is a replica.")
         if not self._master.replicas:
             raise CommandError(messages.FAILOVER_WITHOUT_REPLICAS)
         if force and not (target and timeout):
-            raise CommandError(messages.FAILOVER_FORCE)
+            raise CommandError(b"ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
         address = (target[0].decode("utf-8", "replace"), target[1]) if target else None
         if address is not None:
             replica = next((known for known in self._master.replicas.values() if known.address == address), None)
             if replica is None:
-                raise CommandError(messages.NO_SUCH_REPLICA)
+                raise CommandError(b"ERR FAILOVER target HOST and PORT is not a replica.")
             if replica.state is not Sync.ONLINE:
-                raise CommandError(messages.REPLICA_NOT_ONLINE)
+                raise CommandError(b"ERR FAILOVER target replica is not online.")
         LOG.info("failover to %s started, holding writes", _shown(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force

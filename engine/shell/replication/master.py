@@ -27,7 +27,6 @@ from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replicas import Clients, FullSyncs, Replica, Sync, SyncEvent
-from engine.text import messages
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 #: Blocks with a smaller total size in bytes are joined before they are sent.
@@ -178,7 +177,7 @@ class Master:
         announced = session.as_replica or AsReplica()
         if not self.may_serve():
             session.is_replica = False
-            peer.send([b"-%b\r\n" % messages.NO_MASTER_LINK])
+            peer.send([b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n"])
             return
         replica = Replica(peer, announced, self._clock(), without_acks=not history_id)
         if not self.history.keeps and not announced.rdb_only:
@@ -318,7 +317,11 @@ class Master:
         """Decide whether there are enough replicas for write commands (min-replicas-to-write)."""
         config, admission = self._core.config, self._core.admission
         wanted, lag = config.integer("min-replicas-to-write"), config.integer("min-replicas-max-lag")
-        error = messages.TOO_FEW_REPLICAS if self.leads and wanted and lag and self.good < wanted else b""
+        error = (
+            b"NOREPLICAS Not enough good replicas to write."
+            if self.leads and wanted and lag and self.good < wanted
+            else b""
+        )
         if error != admission.refusal(Refusal.REPLICAS):
             admission.refuse(Refusal.REPLICAS, error)
 

@@ -24,7 +24,6 @@ from engine.shell.replication.history import History
 from engine.shell.replication.master import Master
 from engine.shell.replication.replica import ReplicaRole
 from engine.shell.replication.replicas import Clients
-from engine.text import messages
 from engine.wire.encode import encoded
 
 
@@ -155,16 +154,16 @@ class Node(Replication):
 
     def _refuse_while_failing_over(self) -> None:
         if self._failover.is_on:
-            raise CommandError(messages.FAILING_OVER)
+            raise CommandError(b"ERR REPLICAOF not allowed while failing over.")
 
     def _accept_handover(self, history_id: bytes) -> None:
         """Become the master, at the request of the current master."""
         if not self.follows:
-            raise CommandError(messages.HANDED_OVER_TO_MASTER)
+            raise CommandError(b"ERR PSYNC FAILOVER can't be sent to a master.")
         if history_id != self.history.id:
-            raise CommandError(messages.HANDED_OVER_BY_ANOTHER)
+            raise CommandError(b"ERR PSYNC FAILOVER replid must match my replid.")
         if self.following.is_synchronising:
-            raise CommandError(messages.HANDED_OVER_TOO_EARLY)
+            raise CommandError(b"ERR PSYNC FAILOVER is rejected until this replica has all data of its master.")
         LOG.info("the master hands over to this server")
         self.following.lead()
 

@@ -241,7 +241,7 @@ class ReplicaRole:
         server, exchanges roles with it.
         """
         if self.is_on and self._machine.state is not LinkState.REFUSED and (host, port) == (self._host, self._port):
-            return Simple(messages.ALREADY_FOLLOWS)
+            return Simple(b"OK Already connected to specified master")
         was_on = self.is_on
         self._close_link()
         self._machine.fire(LinkEvent.FOLLOW)
@@ -309,7 +309,10 @@ class ReplicaRole:
         serves_old_data = loading and self._keeps_old_data
         admission.memory_counts = state is LinkState.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, messages.READONLY if read_only else b"")
-        admission.refuse(Refusal.STALE, messages.MASTER_DOWN if stale else b"")
+        admission.refuse(
+            Refusal.STALE,
+            b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'." if stale else b"",
+        )
         admission.refuse(Refusal.LOADING, messages.LOADING if loading and not serves_old_data else b"")
         admission.refuse(Refusal.ASYNC_LOADING, messages.LOADING if serves_old_data else b"")
 

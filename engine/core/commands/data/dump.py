@@ -168,18 +168,18 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         elif freq is None and args.option(b"IDLETIME"):
             idle = args.take_int()
             if idle < 0:
-                raise CommandError(messages.RESTORE_IDLETIME)
+                raise CommandError(b"ERR Invalid IDLETIME value, must be >= 0")
         elif idle is None and args.option(b"FREQ"):
             freq = args.take_int()
             if not 0 <= freq <= 255:
-                raise CommandError(messages.RESTORE_FREQ)
+                raise CommandError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
         else:
             raise CommandError(messages.SYNTAX)
     if not replace and db.get(key) is not None:
-        raise CommandError(messages.BUSY_KEY)
+        raise CommandError(b"BUSYKEY Target key name already exists.")
     ttl = parse_int(argv[2])
     if ttl < 0:
-        raise CommandError(messages.RESTORE_TTL)
+        raise CommandError(b"ERR Invalid TTL value, must be >= 0")
 
     def work() -> Generator[None, None, Reply]:
         now = ctx.now

@@ -105,12 +105,12 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
     chosen = set()
     for word in argv[3:]:
         if word.upper() not in _CONDITIONS:
-            raise CommandError(messages.unsupported_option(word))
+            raise CommandError(b"ERR Unsupported option %b" % word)
         chosen.add(word.upper())
     if b"NX" in chosen and len(chosen) > 1:
-        raise CommandError(messages.EXPIRE_NX)
+        raise CommandError(b"ERR NX and XX, GT or LT options at the same time are not compatible")
     if {b"GT", b"LT"} <= chosen:
-        raise CommandError(messages.EXPIRE_GT_LT)
+        raise CommandError(b"ERR GT and LT options at the same time are not compatible")
     return chosen
 
 

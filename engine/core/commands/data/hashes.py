@@ -175,7 +175,7 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
     fields = hash_at(ctx, key) or Hash()
-    result = parse_int(fields.get(field, b"0"), messages.HASH_NOT_AN_INTEGER) + by
+    result = parse_int(fields.get(field, b"0"), b"ERR hash value is not an integer") + by
     if not I64_MIN <= result <= I64_MAX:
         raise CommandError(messages.OVERFLOW)
     _put_fields(ctx, key, [field, b"%d" % result], b"hincrby")
@@ -189,16 +189,16 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         by = longdouble.parse(argv[3])
     except longdouble.InfiniteError:
-        raise CommandError(messages.INCREMENT_NOT_FINITE) from None
+        raise CommandError(b"ERR value is NaN or Infinity") from None
     if by is None:
-        raise CommandError(messages.NOT_A_FLOAT)
+        raise CommandError(b"ERR value is not a valid float")
     fields = hash_at(ctx, key) or Hash()
     try:
         number = longdouble.parse(fields.get(field, b"0"))
     except longdouble.InfiniteError:
         raise CommandError(messages.NOT_FINITE) from None
     if number is None:
-        raise CommandError(messages.HASH_NOT_A_FLOAT)
+        raise CommandError(b"ERR hash value is not a float")
     total = longdouble.rounded(number + by)
     if not longdouble.fits(total):
         raise CommandError(messages.NOT_FINITE)
@@ -262,7 +262,7 @@ def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:
     if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
         raise CommandError(messages.SYNTAX)
     if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
-        raise CommandError(messages.OUT_OF_RANGE)
+        raise CommandError(b"ERR value is out of range")
     if count < -_MOST_DRAWS:
         # Redis has no such limit, and builds replies regardless of memory and time.
         raise CommandError(messages.out_of_range(-_MOST_DRAWS, I64_MAX))

@@ -87,7 +87,7 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
             kind = args.take().lower()
         elif args.flag(b"NOVALUES"):
             if not of_fields:
-                raise CommandError(messages.NOVALUES_OF_KEYS)
+                raise CommandError(b"ERR NOVALUES option can only be used in HSCAN")
             names_only = True
         else:
             raise CommandError(messages.SYNTAX)

@@ -118,7 +118,7 @@ def _is_met(condition: bytes, wanted: bytes, value: bytes | None) -> bool:
     if condition in (b"IFEQ", b"IFNE"):
         return (value == wanted) is (condition == b"IFEQ")
     if len(wanted) != _DIGITS:
-        raise CommandError(messages.DIGEST_LENGTH)
+        raise CommandError(b"ERR must be exactly 16 hexadecimal characters")
     return (xxhash.xxh3_64_hexdigest(value).encode() == wanted.lower()) is (condition == b"IFDEQ")
 
 
@@ -181,7 +181,7 @@ def append(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.db.add(key, value)
     else:
         if len(value) + len(more) > ctx.config.integer("proto-max-bulk-len"):
-            raise CommandError(messages.STRING_TOO_LONG)
+            raise CommandError(b"ERR string exceeds maximum allowed size (proto-max-bulk-len)")
         value += more
         ctx.db.set(key, value, keep_ttl=True)
     ctx.changes.notify("$", b"append", key, ctx.db.index)
@@ -293,5 +293,5 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
     """Decrements the integer at a key."""
     by = parse_int(argv[2])
     if by == I64_MIN:
-        raise CommandError(messages.DECREMENT_OVERFLOW)
+        raise CommandError(b"ERR decrement would overflow")
     return _increment(ctx, argv[1], -by)

@@ -40,7 +40,7 @@ def setuser(ctx: Context, argv: list[bytes]) -> Reply:
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes users and closes their connections."""
     if DEFAULT in argv[2:]:
-        raise CommandError(messages.DEFAULT_STAYS)
+        raise CommandError(b"ERR The 'default' user cannot be removed")
     return sum(ctx.accounts.delete(name) for name in argv[2:])
 
 
@@ -131,7 +131,7 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
         return [name.encode() for name in CATEGORIES]
     name = argv[2].decode("latin-1").lower()
     if name not in CATEGORIES:
-        raise CommandError(messages.unknown_category(argv[2]))
+        raise CommandError(b"ERR Unknown category '%b'" % argv[2])
     return [command.full_name for command in in_category(name)]
 
 
@@ -151,11 +151,11 @@ def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns whether a user may run a command, without running it."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
-        raise CommandError(messages.user_not_found(argv[2]))
+        raise CommandError(b"ERR User '%b' not found" % argv[2])
     words = argv[3:]
     found = called_by(words)
     if found is None:
-        raise CommandError(messages.command_not_found(words[0]))
+        raise CommandError(b"ERR Command '%b' not found" % words[0])
     if not found.arity_fits(len(words)):
         raise CommandError(messages.wrong_arity(found.full_name))
     denial = user.denial(found, words)

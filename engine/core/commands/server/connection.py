@@ -95,7 +95,7 @@ def auth(ctx: Context, argv: list[bytes]) -> Reply:
 def check_name(word: bytes) -> bytes:
     """Return a client name that CLIENT LIST can show. Raise CommandError for other names."""
     if any(not 33 <= char <= 126 for char in word):
-        raise CommandError(messages.CLIENT_NAME)
+        raise CommandError(b"ERR Client names cannot contain spaces, newlines or special characters.")
     return word
 
 
@@ -110,9 +110,9 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
     proto = session.proto
     args = Args(argv)
     if len(args):
-        proto = args.take_int(messages.PROTOCOL_VERSION_NOT_INTEGER)
+        proto = args.take_int(b"ERR Protocol version is not an integer or out of range")
         if proto not in (2, 3):
-            raise CommandError(messages.NO_PROTO)
+            raise CommandError(b"NOPROTO unsupported protocol version")
     login: tuple[bytes, bytes] | None = None
     name: bytes | None = None
     while len(args):
@@ -121,7 +121,7 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"SETNAME"):
             name = check_name(args.take())
         else:
-            raise CommandError(messages.hello_option(args.take()))
+            raise CommandError(b"ERR Syntax error in HELLO option '%b'" % args.take())
     if login is not None:
         ctx.accounts.log_in(session, *login, argv[0])
     if not session.authenticated:
@@ -160,7 +160,7 @@ client_subcommand = container(
 def _type_named(word: bytes) -> bytes:
     name = word.lower()
     if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
-        raise CommandError(messages.unknown_client_type(word))
+        raise CommandError(b"ERR Unknown client type '%b'" % word)
     return b"replica" if name == b"slave" else name
 
 
@@ -197,9 +197,9 @@ def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets the name or version of the library that the current connection uses."""
     option = argv[2].lower()
     if option not in (b"lib-name", b"lib-ver"):
-        raise CommandError(messages.unrecognized_client_option(argv[2]))
+        raise CommandError(b"ERR Unrecognized option '%b'" % argv[2])
     if any(not 33 <= char <= 126 for char in argv[3]):
-        raise CommandError(messages.client_info_characters(argv[2]))
+        raise CommandError(b"ERR %b cannot contain spaces, newlines or special characters." % argv[2])
     if option == b"lib-name":
         ctx.session.lib_name = argv[3]
     else:
@@ -253,7 +253,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         wanted = _type_named(args.take())
         sessions = [session for session in sessions if session_type(session) == wanted]
     elif len(argv) > 3 and args.flag(b"ID"):
-        numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
+        numbers = [parse_int(word, b"ERR Invalid client ID") for word in args.rest()]
         sessions = [session for session in map(ctx.sessions.get, numbers) if session is not None]
     elif len(argv) > 2:
         raise CommandError(messages.SYNTAX)
@@ -278,7 +278,7 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         found = [session for session in ctx.sessions if session.addr == argv[2]]
         if not found:
-            raise CommandError(messages.NO_SUCH_CLIENT)
+            raise CommandError(b"ERR No such client")
         _close(ctx, found[:1])
         return OK
     tests, skip_me = _filters(ctx, argv)
@@ -310,12 +310,12 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
             case b"USER":
                 user = ctx.accounts.users.get(word)
                 if user is None:
-                    raise CommandError(messages.no_such_user(word))
+                    raise CommandError(b"ERR No such user '%b'" % word)
                 tests.append(lambda session, user=user: session.user is user)  # type: ignore[misc]
             case b"MAXAGE":
-                age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
+                age = parse_int(word, b"ERR maxage is not an integer or out of range")
                 if age < 1:
-                    raise CommandError(messages.MAXAGE_POSITIVE)
+                    raise CommandError(b"ERR maxage should be greater than 0")
                 tests.append(lambda session, age=age: ctx.now - session.created_ms >= age * 1000)  # type: ignore[misc]
             case b"SKIPME" if word.lower() in (b"yes", b"no"):
                 skip_me = word.lower() == b"yes"
@@ -337,7 +337,7 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     at_most(argv, 4)
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
-        raise CommandError(messages.UNBLOCK_REASON)
+        raise CommandError(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     target = ctx.sessions.get(parse_int(argv[2]))
     if target is None or target.waiter is None:
         return 0
@@ -356,7 +356,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     at_most(argv, 4)
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
-        raise CommandError(messages.PAUSE_MODE)
+        raise CommandError(b"ERR CLIENT PAUSE mode must be WRITE or ALL")
     timeout = parse_timeout(argv[2], ctx.now)
     ctx.divided.finish_all()
     until = ctx.pause.start(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")

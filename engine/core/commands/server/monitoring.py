@@ -283,7 +283,7 @@ def text(ctx: Context, wanted: list[str]) -> bytes:
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
     """Streams the commands that clients run, except administrative commands."""
     if ctx.session.in_exec:
-        raise CommandError(messages.MONITOR_IN_MULTI)
+        raise CommandError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
     ctx.monitors.add(ctx.session)
     return OK
 

@@ -15,7 +15,6 @@ from engine.core.protocol.args import at_most
 from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import Channels, Keys
-from engine.text import messages
 from engine.text.globs import matcher
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ _SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
 def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to shard channels. The engine is one shard, so every channel is accepted."""
     if ctx.session.in_exec:
-        raise CommandError(messages.SSUBSCRIBE_IN_EXEC)
+        raise CommandError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
     return _answers(ctx, b"ssubscribe", argv[1:], ctx.pubsub.subscribe_shard, ctx.session.shard_channels)
 
 

@@ -64,10 +64,10 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     if not 0 <= local <= 1:
         raise CommandError(messages.OUT_OF_0_1)
     if replicas < 0:
-        raise CommandError(messages.NOT_POSITIVE)
+        raise CommandError(b"ERR value is out of range, must be positive")
     timeout = parse_timeout(argv[3], ctx.now) if ctx.retry is None else 0
     if local and not durability.logging:
-        raise CommandError(messages.WAITAOF_NO_LOG)
+        raise CommandError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
     if ctx.retry is not None:
         log_offset, replication_offset = map(int, argv[3].split(b":"))
     else:
@@ -121,7 +121,7 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
         case b"rdb-only":
             replica.rdb_only = parse_int(value) == 1
         case _:
-            raise CommandError(messages.unknown_replconf(option))
+            raise CommandError(b"ERR Unrecognized REPLCONF option: " + option)
 
 
 @server_command("psync replicationid offset", "admin no_async_loading no_multi", since="2.8.0", arity=-3)
@@ -174,7 +174,7 @@ def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     if (host.lower(), port.lower()) == (b"no", b"one"):
         return ctx.replication.lead()
     if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:
-        raise CommandError(messages.INVALID_MASTER_PORT)
+        raise CommandError(b"ERR Invalid master port")
     return ctx.replication.follow(host, int(port))
 
 
@@ -197,7 +197,7 @@ def failover(ctx: Context, argv: list[bytes]) -> Reply:
         elif not timeout and args.flag(b"TIMEOUT"):
             timeout = args.take_int()
             if timeout <= 0:
-                raise CommandError(messages.FAILOVER_TIMEOUT)
+                raise CommandError(b"ERR FAILOVER timeout must be greater than 0")
         elif not force and args.flag(b"FORCE"):
             force = True
         else:

@@ -161,7 +161,7 @@ def purge(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _no_cluster(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns an error: the engine is not a node of a cluster."""
-    raise CommandError(messages.NO_CLUSTER)
+    raise CommandError(b"ERR This instance has cluster support disabled")
 
 
 cluster_command("cluster subcommand [argument [argument ...]]", acl="", complexity="Depends on subcommand.")(
@@ -290,7 +290,7 @@ def _reload(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot (not with NOSAVE), deletes all data (not with NOFLUSH), and loads the snapshot."""
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
-        raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
+        raise CommandError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
     ctx.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
     return OK
 
@@ -401,14 +401,14 @@ def docs(ctx: Context, argv: list[bytes]) -> Reply:
 def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     command = called_by(argv)
     if command is None:
-        raise CommandError(messages.GETKEYS_UNKNOWN)
+        raise CommandError(b"ERR Invalid command specified")
     if command.keys.are_none:
-        raise CommandError(messages.GETKEYS_NO_KEYS)
+        raise CommandError(b"ERR The command has no key arguments")
     if not command.arity_fits(len(argv)):
-        raise CommandError(messages.GETKEYS_ARITY)
+        raise CommandError(b"ERR Invalid number of arguments specified for command")
     keys = command.keys.of(argv)
     if not keys:
-        raise CommandError(messages.GETKEYS_NOT_FOUND)
+        raise CommandError(b"ERR Invalid arguments specified for command")
     return command, keys
 
 

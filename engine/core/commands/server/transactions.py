@@ -13,7 +13,6 @@ from engine.core.commands.families import transaction_command
 from engine.core.protocol import pace
 from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several, held_by
 from engine.core.table.registry import ALL_KEYS
-from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Queued, Session
@@ -31,7 +30,7 @@ def discard_transaction(ctx: Context, session: Session) -> None:
 def multi(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts a transaction: commands are queued until EXEC."""
     if ctx.session.multi is not None:
-        raise CommandError(messages.MULTI_NESTED)
+        raise CommandError(b"ERR MULTI calls can not be nested")
     ctx.session.multi = []
     return OK
 
@@ -58,12 +57,12 @@ def _execute(ctx: Context, *, stops: bool) -> Reply:
     session = ctx.session
     queued = session.multi
     if queued is None:
-        raise CommandError(messages.EXEC_WITHOUT_MULTI)
+        raise CommandError(b"ERR EXEC without MULTI")
     expired = any(ctx.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
     failed, dirty = session.multi_failed, session.dirty_exec or expired
     discard_transaction(ctx, session)
     if failed:
-        raise CommandError(messages.EXEC_ABORT)
+        raise CommandError(b"EXECABORT Transaction discarded because of previous errors.")
     if dirty:
         return NIL_ARRAY
     session.in_exec = True
@@ -101,7 +100,7 @@ def _in_pages(replies: Array) -> Pages:
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
     """Discards the commands queued since MULTI."""
     if ctx.session.multi is None:
-        raise CommandError(messages.DISCARD_WITHOUT_MULTI)
+        raise CommandError(b"ERR DISCARD without MULTI")
     discard_transaction(ctx, ctx.session)
     return OK
 
@@ -111,7 +110,7 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the next EXEC discard its commands if one of the keys has changed by then."""
     session, db = ctx.session, ctx.db
     if session.multi is not None:
-        raise CommandError(messages.WATCH_IN_MULTI)
+        raise CommandError(b"ERR WATCH inside MULTI is not allowed")
     for key in argv[1:]:
         ctx.changes.watch(session, db.index, key, expired=db.is_due(key))
     return OK

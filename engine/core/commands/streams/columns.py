@@ -74,7 +74,7 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"BYTES"):
             most_bytes = args.take_int()
             if most_bytes <= 0:
-                raise CommandError(messages.BYTES_NOT_POSITIVE)
+                raise CommandError(b"ERR bytes must be a positive integer")
         elif args.option(b"FIELDS"):
             names = _parse_names(args)
         else:
@@ -90,7 +90,7 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
 def _parse_names(args: Args) -> frozenset[bytes]:
     number = args.take_int()
     if not 0 <= number <= len(args):
-        raise CommandError(messages.FIELD_COUNT_DIFFERS)
+        raise CommandError(b"ERR The `numfields` parameter must match the number of arguments")
     return frozenset(args.take() for _ in range(number))
 
 
@@ -233,14 +233,14 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
     if not 0 <= count <= _MAX_COUNT:
-        raise CommandError(messages.BAD_COUNT)
+        raise CommandError(b"ERR count must be an integer from 0 to 16777216")
     words = args.rest()
     if len(words) % 3:
         raise CommandError(messages.wrong_arity(b"ps.add"))
     names, positions, values = words[::3], words[1::3], words[2::3]
     each = _ENTRY_BYTES + len(key) + sum(_FIELD_BYTES + len(name) for name in names)
     if count * each + sum(map(len, values)) > _MAX_BYTES:
-        raise CommandError(messages.COLUMNS_TOO_LARGE)
+        raise CommandError(b"ERR the entries would have more than 512 megabytes")
     try:
         columns = [Values.checked(*column, count) for column in zip(values, positions, strict=True)]
     except ValueError:

@@ -119,12 +119,12 @@ def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
             if count <= 0:
                 raise CommandError(messages.NUMIDS_NOT_POSITIVE)
             if count > len(args):
-                raise CommandError(messages.NUMIDS_MISMATCH)
+                raise CommandError(b"ERR The `numids` parameter must match the number of arguments")
             words = [args.take() for _ in range(count)]
         else:
             raise CommandError(messages.SYNTAX)
     if words is None:
-        raise CommandError(messages.IDS_REQUIRED)
+        raise CommandError(b"ERR IDS option is required")
     return policy, words
 
 

@@ -56,7 +56,9 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
     except ValueError:
-        raise CommandError(messages.NO_ADDS_TO_APPEND) from None
+        raise CommandError(
+            b"ERR the field must contain only commands XADD key * field value ... for that key"
+        ) from None
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
@@ -168,7 +170,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()
     if count <= 0:
-        raise CommandError(messages.COUNT_NOT_POSITIVE)
+        raise CommandError(b"ERR count must be a positive integer")
     stream = ctx.db.stream(argv[1])
     if stream is None or not stream.length or after >= stream.last_entry_id:
         return [None, 0]
@@ -191,7 +193,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     low, high = _parse_range(args)
     parts = args.take_int()
     if parts <= 0:
-        raise CommandError(messages.PARTS_NOT_POSITIVE)
+        raise CommandError(b"ERR parts must be a positive integer")
     stream = ctx.db.stream(argv[1])
     total = stream.count(low, high) if stream is not None else 0
     if stream is None or not total:
@@ -337,7 +339,7 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     fields: Hash | None = ctx.db.typed(source, Hash)
     data = None if fields is None else fields.get(name)
     if data is None:
-        raise CommandError(messages.NOTHING_TO_APPEND)
+        raise CommandError(b"ERR no such hash or field")
     runs = adds_of(key, data)
     if stream is not None and ids.MAX_ID - stream.last_id < sum(run.count for run in runs):
         raise CommandError(messages.ID_EXHAUSTED)

@@ -169,7 +169,7 @@ def _changed(ctx: Context, event: bytes, key: bytes) -> None:
 def _parse_entries_read(args: Args) -> int:
     read = args.take_int()
     if read < 0 and read != UNKNOWN:
-        raise CommandError(messages.ENTRIES_READ_NEGATIVE)
+        raise CommandError(b"ERR value for ENTRIESREAD must be positive or -1")
     return read
 
 
@@ -198,7 +198,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         stream = ctx.streams.new()
         ctx.db.add(key, stream, changes=0)
     if name in stream.groups:
-        raise CommandError(messages.GROUP_EXISTS)
+        raise CommandError(b"BUSYGROUP Consumer Group name already exists")
     group = stream.groups[name] = Group(last_id, min(read, stream.entries_added))
     _changed(ctx, b"xgroup-create", key)
     ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", *group_fields.options(group))

@@ -129,15 +129,15 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
-        raise CommandError(messages.NACK_MODE)
+        raise CommandError(b"ERR mode must be SILENT, FAIL, or FATAL")
     args = Args(argv, 4)
     if not args.flag(b"IDS"):
-        raise CommandError(messages.NACK_IDS_EXPECTED)
+        raise CommandError(b"ERR syntax error, expected IDS keyword")
     numids = args.take_int(messages.NACK_NUMIDS)
     if numids <= 0:
         raise CommandError(messages.NACK_NUMIDS)
     if numids > len(args):
-        raise CommandError(messages.NACK_NUMIDS_MISMATCH)
+        raise CommandError(b"ERR number of IDs doesn't match numids")
     words = [args.take() for _ in range(numids)]
     retry_count, force = None, False
     while len(args):
@@ -148,7 +148,7 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.flag(b"FORCE"):
             force = True
         else:
-            raise CommandError(messages.unrecognized_nack_option(argv[args.pos]))
+            raise CommandError(b"ERR Unrecognized XNACK option '%b'" % argv[args.pos])
     part = partial(_give_back, ctx, key, group_name, mode, retry_count, force)
     return counted(ctx, argv, words, part)
 
@@ -436,7 +436,7 @@ class Claim:
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
     ref = need_group(ctx, argv[1], argv[2])
-    min_idle = max(parse_int(argv[4], messages.CLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], b"ERR Invalid min-idle-time argument for XCLAIM"), 0)
     if len(argv) > pace.MANY_IDS:
         return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
     entry_ids = _parse_ids(argv, 5)
@@ -510,16 +510,16 @@ def _parse_options(ctx: Context, argv: list[bytes], at: int) -> _ClaimOptions:
         elif args.flag(b"JUSTID"):
             justid = True
         elif args.option(b"IDLE"):
-            time = ctx.now - args.take_int(messages.CLAIM_IDLE)
+            time = ctx.now - args.take_int(b"ERR Invalid IDLE option argument for XCLAIM")
         elif args.option(b"TIME"):
-            time = args.take_int(messages.CLAIM_TIME)
+            time = args.take_int(b"ERR Invalid TIME option argument for XCLAIM")
         elif args.option(b"RETRYCOUNT"):
-            given = args.take_int(messages.CLAIM_RETRYCOUNT)
+            given = args.take_int(b"ERR Invalid RETRYCOUNT option argument for XCLAIM")
             count = given if given >= 0 else None
         elif args.option(b"LASTID"):
             last_id = args.take_id()
         else:
-            raise CommandError(messages.unrecognized_claim_option(argv[args.pos]))
+            raise CommandError(b"ERR Unrecognized XCLAIM option '%b'" % argv[args.pos].partition(b"\0")[0])
     if not 0 <= time <= ctx.now:
         time = ctx.now
     return _ClaimOptions(time, count, force, justid, last_id)
@@ -543,7 +543,7 @@ def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, opti
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Scans pending entries from an ID on, and makes a consumer the owner of the idle ones."""
     key, group_name = argv[1], argv[2]
-    min_idle = max(parse_int(argv[4], messages.AUTOCLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], b"ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = ids.parse_low(argv[5])
     args = Args(argv, 6)
     count, justid = 100, False

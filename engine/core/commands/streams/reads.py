@@ -121,15 +121,15 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
         elif word == b"CLAIM" and more > 0:
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"CLAIM"))
-            read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
+            read.claim = args.take_int(b"ERR min-idle-time is not an integer or out of range")
             if read.claim < 0:
-                raise CommandError(messages.MIN_IDLE_NEGATIVE)
+                raise CommandError(b"ERR min-idle-time must be a positive integer")
         else:
             raise CommandError(messages.SYNTAX)
     if grouped and read.group is None:
-        raise CommandError(messages.READGROUP_NO_GROUP_OPTION)
+        raise CommandError(b"ERR Missing GROUP option for XREADGROUP")
     if read.maxcount and read.count > read.maxcount:
-        raise CommandError(messages.MAXCOUNT_BELOW_COUNT)
+        raise CommandError(b"ERR MAXCOUNT must be greater than or equal to COUNT")
     return read
 
 

@@ -52,26 +52,26 @@ class _Options:
         elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
             raise CommandError(messages.INVALID_ID)
         if self.producer and word != b"*":
-            raise CommandError(messages.IDMP_EXPLICIT_ID)
+            raise CommandError(b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
         self.trim.check(required=False)
 
     def _set_option(self, option: Given) -> None:
         if option.token == b"NOMKSTREAM":
             self.nomkstream = True
         elif option.token == b"IDMPAUTO":
-            self._set_producer(option, messages.IDMPAUTO_NO_PRODUCER)
+            self._set_producer(option, b"ERR syntax error, IDMPAUTO requires a non-empty producer ID")
             self.auto_iid = True
         elif option.token == b"IDMP":
-            self._set_producer(option, messages.IDMP_NO_PRODUCER)
+            self._set_producer(option, b"ERR syntax error, IDMP requires a non-empty producer ID")
             self.iid = option.words[2]
             if not self.iid:
-                raise CommandError(messages.IDMP_NO_IID)
+                raise CommandError(b"ERR syntax error, IDMP requires a non-empty idempotent ID")
         else:
             self.trim.set_option(option)
 
     def _set_producer(self, option: Given, empty: bytes) -> None:
         if self.producer:
-            raise CommandError(messages.IDMP_TWICE)
+            raise CommandError(b"ERR syntax error, IDMP/IDMPAUTO specified multiple times")
         self.producer = option.words[1]
         if not self.producer:
             raise CommandError(empty)
@@ -117,7 +117,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         if not fields or len(fields) % 2:
             raise CommandError(messages.wrong_arity(b"xadd"))
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
-            raise CommandError(messages.ID_ZERO)
+            raise CommandError(b"ERR The ID specified in XADD must be greater than 0-0")
     key, db = argv[1], ctx.db
     stream = db.stream(key)
     if stream is None and options is not None and options.nomkstream:
@@ -135,7 +135,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
-        raise CommandError(messages.ENTRY_TOO_LARGE)
+        raise CommandError(b"ERR Elements are too large to be stored")
     if options is not None:
         work = _add(ctx, argv, options, iid, entry_id, entry)
         is_long = stream is not None and options.trim.is_long(stream)
@@ -179,21 +179,21 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
         if args.option(b"ENTRIESADDED"):
             added = args.take_int()
             if added < 0:
-                raise CommandError(messages.ENTRIES_ADDED_NEGATIVE)
+                raise CommandError(b"ERR entries_added must be positive")
         elif args.option(b"MAXDELETEDID"):
             max_deleted = args.take_id()
             if last_id < max_deleted:
-                raise CommandError(messages.SETID_BELOW_GIVEN_DELETED)
+                raise CommandError(b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
         else:
             raise CommandError(messages.SYNTAX)
     stream = need_stream(ctx, argv[1])
     if last_id < stream.max_deleted_id:
-        raise CommandError(messages.SETID_BELOW_DELETED)
+        raise CommandError(b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
     if stream.length:
         if last_id < stream.last_entry_id:
-            raise CommandError(messages.SETID_BELOW_TOP)
+            raise CommandError(b"ERR The ID specified in XSETID is smaller than the target stream top item")
         if added is not None and added < stream.length:
-            raise CommandError(messages.SETID_ADDED_TOO_SMALL)
+            raise CommandError(b"ERR The entries_added specified in XSETID is smaller than the target stream length")
     stream.last_id = last_id
     # An empty stream may get entries with smaller IDs.
     stream.needed_until = 0
@@ -219,20 +219,20 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     while len(args):
         if args.option(b"IDMP-DURATION"):
             if duration is not None:
-                raise CommandError(messages.IDMP_DURATION_TWICE)
+                raise CommandError(b"ERR IDMP-DURATION specified multiple times")
             duration = args.take_int()
             if not 1 <= duration <= MOST_IDMP_SECONDS:
-                raise CommandError(messages.IDMP_DURATION_RANGE)
+                raise CommandError(b"ERR IDMP-DURATION must be between 1 and 86400 seconds")
         elif args.option(b"IDMP-MAXSIZE"):
             if maxsize is not None:
-                raise CommandError(messages.IDMP_MAXSIZE_TWICE)
+                raise CommandError(b"ERR IDMP-MAXSIZE specified multiple times")
             maxsize = args.take_int()
             if not 1 <= maxsize <= MOST_IDMP_IDS:
-                raise CommandError(messages.IDMP_MAXSIZE_RANGE)
+                raise CommandError(b"ERR IDMP-MAXSIZE must be between 1 and 10000 entries")
         else:
             raise CommandError(messages.SYNTAX)
     if duration is None and maxsize is None:
-        raise CommandError(messages.CFGSET_EMPTY)
+        raise CommandError(b"ERR At least one parameter must be specified")
     duration = producers.duration if duration is None else duration
     maxsize = producers.maxsize if maxsize is None else maxsize
     former = producers.by_producer
@@ -250,17 +250,17 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     _, key, producer, iid, word = argv
     entry_id = ids.parse(word)
     if not producer:
-        raise CommandError(messages.RECORD_NO_PRODUCER)
+        raise CommandError(b"ERR producer ID must be non-empty")
     if not iid:
-        raise CommandError(messages.RECORD_NO_IID)
+        raise CommandError(b"ERR idempotent ID must be non-empty")
     stream = need_stream(ctx, key)
     # A replay accepts a missing entry, because the XADD of this record may already have trimmed the entry.
     if entry_id not in stream and not ctx.changes.replaying:
-        raise CommandError(messages.RECORD_NO_ENTRY)
+        raise CommandError(b"ERR No such message in stream")
     producers = ctx.streams.producers_of(stream)
     known = producers.find(producer, iid)
     if known is not None and known != entry_id:
-        raise CommandError(messages.RECORD_CONFLICT)
+        raise CommandError(b"ERR IID already exists for this producer with a different stream ID")
     if known is None:
         producers.remember(producer, iid, entry_id)
         ctx.changes.dirty += 1
