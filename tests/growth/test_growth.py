@@ -7,10 +7,10 @@ import pytest
 from tests.growth.cases import Case, cases
 from tests.growth.measuring import on_core
 
-#: Numbers of arguments; a quadratic command needs a tenth of a second and more for the greater one.
-_FEW, _MANY = 500, 2_000
+#: Numbers of arguments; a quadratic command needs 20 milliseconds and more for the greater one.
+_FEW, _MANY = 250, 1_000
 #: Seconds below which a result is accepted, and maximum growth for four times the arguments (quadratic: 16).
-_FAST, _GROWTH = 0.03, 8
+_FAST, _GROWTH = 0.01, 8
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name.replace(" ", "-"))
