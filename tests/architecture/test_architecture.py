@@ -10,7 +10,6 @@ from pathlib import Path
 
 from scripts import architecture
 from tests import ROOT
-from tests.architecture.test_packages import files
 
 _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
@@ -63,17 +62,6 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [_LINT, "--no-cache"], cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
     )
-
-
-def test_conditions_of_errors_are_in_one_table_per_package() -> None:
-    """Each package defines its error conditions in one module."""
-    makers = {
-        str(path.relative_to(ROOT))
-        for path in files()
-        if path.parts[len(ROOT.parts)] not in {"tests", "engine", "scripts"}
-        and re.search(r"from streamwire.errors import [^\n]*Condition", path.read_text())
-    }
-    assert makers == {"streamclient/errors.py", "spark_streams/errors.py", "pystreams/errors.py"}
 
 
 #: Imports that the contracts forbid: the file, the line, the contract, and the check's message about it.

@@ -387,7 +387,7 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
         "tests/engine/settings/test_config.py",
         "tests/documentation/test_readme.py",
         "tests/packaging/test_packaging.py",
-        "tests/architecture/test_purity.py",
+        "tests/architecture/test_source.py",
     ]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "not sdist and not wheel and not slow", *some],
