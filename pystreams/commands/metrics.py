@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +11,9 @@ from pystreams.commands.verbs import Run, verb
 from pystreams.connect import address_of
 from pystreams.errors import fail
 from pystreams.metrics import table
-from pystreams.metrics.collector import NEEDS, Chosen, Collector
+from pystreams.metrics.collector import NEEDS, TIMEOUT_SECONDS, Chosen, Collector, registry_of
 from pystreams.metrics.table import Sample
 from streamclient.errors import error as client_error
-
-if TYPE_CHECKING:
-    from pystreams.metrics.exporter import Exporter
 
 #: The port that redis_exporter listens on.
 PORT = 9121
@@ -56,7 +52,7 @@ PORT = 9121
 @click.option(
     "--scrape-timeout",
     type=click.FloatRange(0.1),
-    default=9.0,
+    default=TIMEOUT_SECONDS,
     show_default=True,
     help="Timeout of a scrape in seconds.",
 )
@@ -79,34 +75,33 @@ def metrics(
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="dashboard")
-    from pystreams.metrics import exporter  # noqa: PLC0415 - an extra, which other verbs do without
-
-    collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics))
-    shown = exporter.Exporter(collector, scrape_timeout)
-    with ExitStack() as stack:
-        stack.callback(shown.close)
+    with closing(
+        Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics), scrape_timeout)
+    ) as collector:
         if once:
-            _write(run, collector, shown)
+            _write(run, collector)
             return
+        from prometheus_client import start_http_server  # noqa: PLC0415 - an extra, which other verbs do without
+
         try:
-            server = exporter.MetricsServer(bind, port, shown)
+            server, thread = start_http_server(port, bind, registry_of(collector.samples))
         except OSError as cause:
             fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
-        stack.enter_context(server)
-        run.out.note(f"metrics at {server.url}")
-        server.serve_forever()
+        shown = f"[{bind}]" if ":" in bind else bind
+        run.out.note(f"metrics at http://{shown}:{server.server_port}/metrics")
+        thread.join()
 
 
-def _write(run: Run, collector: Collector, shown: Exporter) -> None:
+def _write(run: Run, collector: Collector) -> None:
     """Write the current metrics, and raise the failure if they are incomplete."""
-    from pystreams.metrics import exporter  # noqa: PLC0415 - an extra
-
-    samples = shown.samples()
+    samples = collector.samples()
     if run.out.structured:
         for sample in samples:
             run.out.record(_document(sample))
     else:
-        run.out.write(exporter.exposition(samples)[0].decode())
+        from prometheus_client import generate_latest  # noqa: PLC0415 - an extra, which other verbs do without
+
+        run.out.write(generate_latest(registry_of(lambda: samples)).decode())
     if collector.failure is not None:
         raise collector.failure
     if any(sample.metric is table.UP and not sample.value for sample in samples):

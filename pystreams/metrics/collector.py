@@ -1,17 +1,21 @@
-"""Collector: metrics of the servers as samples, requested in pages and within a time limit.
+"""Collector: metrics of the servers as samples, requested in pages and within a time limit, and their exposition.
 
 The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
 in pages of a few hundred commands, and a few pages of SCAN to find streams. If the connection of earlier scrapes fails,
-the scrape starts again on a new one. An unreachable server has the sample `redis_up 0`.
+the scrape starts again on a new one. An unreachable or hanging server has the sample `redis_up 0`.
+
+`prometheus_client` writes the exposition and serves it over HTTP. Requests during a scrape wait for it and share its
+result.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pystreams import measures
 from pystreams.connect import Wanted, connect
@@ -25,6 +29,10 @@ from streamclient.connection import Command, Connection
 from streamclient.errors import BROKEN, PystreamsError, ResponseError, error
 from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric as Family
 
 _DATABASE = re.compile(r"db[0-9]+")
 _REPLICA = re.compile(r"slave[0-9]+")
@@ -169,7 +177,11 @@ def _samples(view: View[Row], row: Row, labels: tuple[str, ...]) -> Iterator[Sam
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
-_ANSWER_SECONDS = 4.0  # timeout of a reply, so that a scrape that a former master does not answer can start again
+TIMEOUT_SECONDS = 9.0  # less than the default timeout of Prometheus, which is ten seconds
+_ANSWER_SHARE = 0.4  # of a scrape's time, for a reply: a scrape that a former master does not answer can start again
+_CONTENTS_SHARE = 0.75  # of a scrape's time, after which it requests no further streams
+_FRESH_SECONDS = 1.0  # maximum age of samples that later requests reuse
+_NODE = "node"
 _RETRY_MS = 1000  # short, so a scrape during a failover reports that the server is down
 _SCAN_SECONDS = 0.5  # maximum time of SCAN per scrape; later scrapes continue the scan of a large key space
 _GROUPS = 20_000  # number of groups after which a scrape requests no further streams
@@ -191,30 +203,46 @@ class Chosen:
 
 
 class Collector:
-    """Collects samples of one server. Not thread-safe."""
+    """Collects samples of one server, for any number of threads. `seconds`: maximum duration of a scrape."""
 
-    def __init__(self, wanted: Wanted, chosen: Chosen | None = None) -> None:
+    def __init__(
+        self,
+        wanted: Wanted,
+        chosen: Chosen | None = None,
+        seconds: float = TIMEOUT_SECONDS,
+        fresh: float = _FRESH_SECONDS,
+    ) -> None:
+        self._seconds, self._fresh = seconds, fresh
+        self._lock = threading.Lock()
+        self._shared: list[Sample] = []
+        self._ended = -fresh
         self._wanted = replace(wanted, given={"retryTimeoutMs": str(_RETRY_MS), **wanted.given})
         self._chosen = chosen if chosen is not None else Chosen()
         self._connection: Connection | None = None
         self._names = _Names(self._chosen)
         self._samples = Samples()
         self._queries = Queries()
-        self._scrapes = self._sent_before = 0
+        self._scrapes = 0
         #: The failure of the last scrape.
         self.failure: PystreamsError | None = None
 
-    def collect(self, seconds: float) -> list[Sample]:
-        """Return current samples. After `seconds`, no further streams are requested.
+    def samples(self) -> list[Sample]:
+        """Return samples that are at most a second old. Concurrent calls share one scrape."""
+        with self._lock:
+            if time.monotonic() - self._ended >= self._fresh:
+                self._shared = self.collect()
+                self._ended = time.monotonic()
+            return self._shared
 
-        An error of the server or the connection is not raised, but stored in `failure`.
-        """
+    def collect(self) -> list[Sample]:
+        """Return current samples. An error of the server or the connection is not raised, but stored in `failure`."""
         begin = time.monotonic()
+        end = begin + self._seconds * _CONTENTS_SHARE
         self._scrapes += 1
         was_open = self._connection is not None
-        found = self._attempt(begin + seconds)
-        if self.failure is not None and was_open and time.monotonic() < begin + seconds:
-            found = self._attempt(begin + seconds)  # on a new connection: the old one may lead to a former master
+        found = self._attempt(end)
+        if self.failure is not None and was_open and time.monotonic() < end:
+            found = self._attempt(end)  # on a new connection: the old one may lead to a former master
         if not any(sample.metric is table.UP for sample in found):
             found.insert(0, Sample(table.UP, 0))
         return [*found, *self._of_itself(time.monotonic() - begin)]
@@ -235,31 +263,20 @@ class Collector:
             self.close()
         return found
 
-    def without_answer(self, seconds: float) -> list[Sample]:
-        """Return the samples that are shown if the server does not reply within `seconds`."""
-        return [Sample(table.UP, 0), *self._of_itself(seconds, "TIMEOUT")]
-
     def close(self) -> None:
         """Close the connection. It is opened again on demand."""
         if self._connection is not None:
             self._connection.close()
-            self._sent_before += self._connection.sent
             self._connection = None
             self._names.connection_lost()
 
-    @property
-    def sent(self) -> int:
-        """Number of commands sent to the server. May be read by other threads."""
-        connection = self._connection
-        return self._sent_before + (0 if connection is None else connection.sent)
-
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = connect(self._wanted, NEEDS, answer_seconds=_ANSWER_SECONDS)
+            self._connection = connect(self._wanted, NEEDS, answer_seconds=self._seconds * _ANSWER_SHARE)
         return self._connection
 
-    def _of_itself(self, seconds: float, problem: str = "") -> Iterator[Sample]:
-        problem = problem or (self.failure.condition if self.failure is not None else "")
+    def _of_itself(self, seconds: float) -> Iterator[Sample]:
+        problem = self.failure.condition if self.failure is not None else ""
         yield Sample(table.SCRAPES, self._scrapes)
         yield Sample(table.SCRAPE_SECONDS, seconds)
         yield Sample(table.SCRAPE_ERROR, 1 if problem else 0, (problem,))
@@ -358,3 +375,41 @@ class _Names:
                 yield from inventory.scan_pages(connection, pattern)
             else:
                 yield [pattern]
+
+
+def registry_of(read: Callable[[], Sequence[Sample]]) -> CollectorRegistry:
+    """Return a registry of prometheus-client with the samples that `read` returns at each request."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra, which other verbs do without
+
+    registry = CollectorRegistry()
+    registry.register(_Page(read))
+    return registry
+
+
+class _Page:
+    """Samples as metric families for prometheus-client."""
+
+    def __init__(self, read: Callable[[], Sequence[Sample]]) -> None:
+        self._read = read
+
+    def describe(self) -> list[Family]:
+        """Return no families, since the registry has no other collector with which they could collide."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        """Yield a family for each metric with samples, in the order of the table."""
+        from prometheus_client.core import Metric as Family  # noqa: PLC0415 - an extra
+
+        families: dict[Metric, Family] = {}
+        for metric, value, labels, node in self._read():
+            family = families.get(metric)
+            if family is None:
+                name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+                families[metric] = family = Family(name, metric.help, metric.kind)
+            named = dict(zip(metric.labels, labels, strict=True))
+            if node:
+                named[_NODE] = node
+            family.add_sample(metric.name, named, value)
+        for metric in METRICS.values():
+            if metric in families:
+                yield families[metric]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pystreams.metrics.exporter import exposition
+from pystreams.metrics.collector import registry_of
 from pystreams.metrics.table import Sample
 
 Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -23,7 +24,7 @@ def parsed(page: bytes) -> Exposed:
 
 def exposed(samples: list[Sample]) -> Exposed:
     """Return the values of collected samples by name and labels."""
-    return parsed(exposition(samples)[0])
+    return parsed(generate_latest(registry_of(lambda: samples)))
 
 
 def value(found: Exposed, name: str, **labels: str) -> float | None:

@@ -73,6 +73,7 @@ def test_each_query_is_promql(title: str, query: str, texts: str) -> None:
     promql_parser.parse(asked)
 
 
+@pytest.mark.long
 def test_alerts_fire_and_resolve() -> None:
     """Prometheus's rule tests pass: an alert fires if a server, an exporter or all targets are gone."""
     tested = ROOT / "tests" / "pystreams" / "metrics" / "alerts.test.yml"
