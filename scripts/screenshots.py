@@ -23,7 +23,6 @@ from pathlib import Path
 import redis
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.history import History
@@ -31,8 +30,6 @@ from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, listen
 from pystreams.dashboard.sampler import Sampler
 from pystreams.dashboard.site import Part, site
-from pystreams.metrics.collector import Collector
-from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from streamclient.config.address import Address
@@ -238,12 +235,12 @@ def changes(log: Audit) -> None:
     for user, action, stream, plan, before, after, result in (
         (
             "ada",
-            "trim",
-            "emails",
-            "Remove 4,000 of 10,000 entries from emails (MAXLEN 6000).",
-            {"Length": "10,000"},
-            {"Length": "6,000"},
-            "Removed 4,000 entries.",
+            "purge",
+            "failed-emails",
+            "Remove 40 dead letters of failed-emails.",
+            {"Length": "52"},
+            {"Length": "12"},
+            "Removed 40 dead letters.",
         ),
         (
             "grace",
@@ -311,10 +308,9 @@ def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[s
     made = listen("127.0.0.1", 0)
     log = Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, True, True, "shop", audit=log)
-    exporters = [Exporter(Collector(Wanted(each))) for each in (url, other)]
     parts = [
-        Part(rules, Sampler(address, history=history), exporters[0].page),
-        Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second), exporters[1].page),
+        Part(rules, Sampler(address, history=history)),
+        Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second)),
     ]
     running = Server(site(parts))
     changes(log)
@@ -344,7 +340,6 @@ SCREENS = {
     "overview": "#/",
     "groups": "#/groups",
     "stream": "#/stream/orders",
-    "tail": "#/stream/clickstream%3A%7B0%7D/tail",
     "group": "#/group/orders/fraud-check",
     "pending": "#/pending/orders/fraud-check",
     "letters": "#/letters/failed",
@@ -359,7 +354,7 @@ def capture(page: Page, url: str, screen: str, path: Path, *, whole: bool = Fals
     """Write one picture."""
     page.goto(f"{url}{SCREENS[screen]}")
     page.wait_for_selector("main .screen")
-    page.wait_for_timeout(2500 if screen == "tail" else 1200)
+    page.wait_for_timeout(1200)
     page.screenshot(path=path, full_page=whole)
     print(f"{path} {path.stat().st_size // 1024} KiB")
 

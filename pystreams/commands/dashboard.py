@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pystreams.dashboard.run import Target
 
 _SHORTEST_TOKEN = 16
-_PACKAGES = ("starlette", "uvicorn", "numpy", "prometheus_client", "authlib", "httpx")  # of the extra `dashboard`
-_READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending +memory|usage +acl|log"
+_PACKAGES = ("starlette", "uvicorn", "numpy", "authlib", "httpx")  # of the extra `dashboard`
+_READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +memory|usage +acl|log"
 
 
 @verb(
@@ -146,13 +146,12 @@ def ui(
     pause = max(100, times.duration(interval, "--interval")) / 1000
     certificate = _certificate(tls_certificate, tls_key)
     provider = _provider(oidc)
-    with ExitStack() as stack:
-        targets = _targets(run, servers, allow_changes, masks, _decoders(run, decodes, registry), stack)
-        try:
-            made = dashboard.listen(bind, port)
-        except OSError as cause:
-            fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
-        stack.callback(made.close)
+    targets = _targets(run, servers, allow_changes, masks, _decoders(run, decodes, registry))
+    try:
+        made = dashboard.listen(bind, port)
+    except OSError as cause:
+        fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
+    with closing(made):
         settings = dashboard.Settings(
             bind=bind,
             port=port,
@@ -196,12 +195,9 @@ def _targets(
     allow_changes: bool,
     masks: tuple[str, ...],
     decoders: Decoders,
-    stack: ExitStack,
 ) -> list[Target]:
     """Return the servers of the profiles in `servers`, or else the server that every verb would use."""
     from pystreams.dashboard.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
-    from pystreams.metrics.collector import Collector  # noqa: PLC0415
-    from pystreams.metrics.exporter import Exporter  # noqa: PLC0415 - the same
 
     file = profiles_file()
     named = dict.fromkeys(name for each in servers for name in (profile_names(file) if each == "*" else [each]))
@@ -216,9 +212,7 @@ def _targets(
         changes, masked = (None, []) if name is None else dashboard_settings(file, name)
         address = address_of(each, f"+echo {_READS}")
         allowed = allow_changes and changes is not False
-        exporter = Exporter(Collector(each))
-        stack.callback(exporter.close)
-        found.append(Target(address, allowed, exporter, name or "", (*masks, *masked), decoders))
+        found.append(Target(address, allowed, name or "", (*masks, *masked), decoders))
     return found
 
 
@@ -244,7 +238,7 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
 
     found = Certificate(Path(certificate), None if key is None else Path(key))
     try:
-        found.check()
+        found.load()
     except OSError as cause:
         expected = f"it must be PEM with a matching key without a passphrase ({cause})"
         fail("INVALID_VALUE", name="--tls-certificate", value=certificate, expected=expected)

@@ -16,17 +16,16 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from pystreams.values import times
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_CHUNK = 1 << 16
-_MOST_READ = 1 << 20  # maximum number of bytes read before the end of a page, and after it
+_MOST_READ = 4 << 20  # maximum number of bytes read for the pages: thousands of changes
 _MODE, _FOLDER_MODE = 0o600, 0o700
 #: Name of the file in the state directory.
 FILE = "audit.jsonl"
@@ -49,13 +48,6 @@ def prepared(folder: Path) -> Path:
 
 class UnwritableError(Exception):
     """A line cannot be appended."""
-
-
-class RecordedChange(NamedTuple):
-    """A change in the log. `start`: byte offset of its first record; `records`: its records, newest first."""
-
-    start: int
-    records: list[dict[str, Any]]
 
 
 class Audit:
@@ -93,26 +85,14 @@ class Audit:
             except OSError as cause:
                 raise UnwritableError(cause.strerror or str(cause)) from cause
 
-    def page(
-        self, before: int | None, size: int, wanted: Callable[[list[RecordedChange]], list[RecordedChange]]
-    ) -> tuple[list[RecordedChange], int | None]:
-        """Return the wanted changes, newest first, and the offset for the next page.
-
-        `before`: byte offset before which the changes started; None for the end of the file. `wanted` gets a list of
-        changes and returns the wanted ones. Reads about `_MOST_READ` bytes before the offset, so a page may have fewer
-        changes than `size`. The last page may have more, since it includes changes that started before a rotation.
-        """
-        found: list[RecordedChange] = []
-        following = None
+    def recent(self) -> list[list[dict[str, Any]]]:
+        """Return the records of each change in the last 4 MiB of the file, last change first, first record first."""
+        changes: dict[str, list[dict[str, Any]]] = {}
         with suppress(FileNotFoundError), self.path.open("rb") as file:
-            for start, changes in _changes(file, before):
-                found += wanted(changes)
-                if len(found) > size and (last := found[size - 1].start):
-                    return found[:size], last
-                following = start or None
-                if len(found) >= size:
-                    break
-        return found, following
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_READ))
+            for record in filter(None, map(_parsed, file)):
+                changes.setdefault(record["id"], []).append(record)
+        return list(changes.values())[::-1]
 
 
 def _is_whole(file: int) -> bool:
@@ -128,50 +108,3 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and isinstance(record.get("id"), str) else None
-
-
-def _changes(file: BinaryIO, before: int | None) -> Iterator[tuple[int, list[RecordedChange]]]:
-    """Yield lists of the changes that started before an offset, newest first, each with the offset for the next page.
-
-    Reading starts `_MOST_READ` bytes after the offset, to include results that were recorded later. A plan is valid for
-    ten minutes, so the records of a change are close together.
-    """
-    size = file.seek(0, os.SEEK_END)
-    end = size if before is None else min(before, size)  # the file may have been rotated since the previous page
-    partial: dict[str, list[dict[str, Any]]] = {}  # changes whose first record has not been read yet
-    for lines in _backwards(file, min(end + _MOST_READ, size)):
-        found = []
-        for start, line in lines:
-            record = _parsed(line)
-            if record is None:
-                continue
-            records = partial.setdefault(record["id"], [])
-            records.append(record)
-            if record.get("event") == "begun":
-                del partial[record["id"]]
-                if start < end:
-                    found.append(RecordedChange(start, records))
-        if start == 0:
-            # The file before the rotation has the first records of these changes.
-            found += [RecordedChange(0, records) for records in partial.values()]
-        yield start, found
-        if end - start > _MOST_READ:
-            return
-
-
-def _backwards(file: BinaryIO, end: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield lists of the lines before an offset, last first, each line with the offset of its start."""
-    rest = b""
-    while end > 0:
-        at = max(0, end - _CHUNK)
-        file.seek(at)
-        chunk = file.read(end - at) + rest
-        # The first line may start before the chunk.
-        cut = (chunk.find(b"\n") + 1 or len(chunk)) if at else 0
-        rest, end = chunk[:cut], at
-        lines, start = [], at + cut
-        for line in chunk[cut:].splitlines(keepends=True):
-            lines.append((start, line))
-            start += len(line)
-        if lines:
-            yield lines[::-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -11,12 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
+import anyio.from_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pystreams.dashboard import changes, export, login, overview
 from pystreams.dashboard.login import Session, Sessions, same
-from pystreams.dashboard.requests import Access, Asked, Traffic, query
+from pystreams.dashboard.requests import Access, Asked, query
 from pystreams.dashboard.sampler import Sampler
 from pystreams.errors import FAILURES, Status, status_of
 from streamclient.connection import BROKEN
@@ -38,8 +38,6 @@ _COMMAND_LINE = re.compile(r"--\w|'pystreams ")
 
 Question = Callable[[Asked], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
-#: Returns the page of the server's metrics and its content type for an Accept header.
-Metrics = Callable[[str], tuple[bytes, str]]
 
 
 def problem(status: int, condition: str, message: str) -> JSONResponse:
@@ -63,17 +61,14 @@ class Endpoints:
     does not affect the other servers.
     """
 
-    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics, path: str = "") -> None:
+    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, path: str = "") -> None:
         self.rules, self.sampler, self.cookie = rules, sampler, cookie
         self.path = path
         self.every: Sequence[Endpoints] = (self,)
         self.oidc = False
-        self._metrics = metrics
         self.sessions = Sessions(time.monotonic, self._ended)
         self.closing = False
         self._accesses: dict[int, Access] = {}
-        self._traffic = Traffic()
-        sampler.also_sent.append(self._traffic.sent)
         self._threads: anyio.CapacityLimiter | None = None
         self._exports = 0
 
@@ -85,7 +80,7 @@ class Endpoints:
         return self.sessions.find(number) if number else None
 
     def _access(self, session: Session) -> Access:
-        return self._accesses.setdefault(id(session), Access(session, self._traffic))
+        return self._accesses.setdefault(id(session), Access(session))
 
     def _ended(self, session: Session) -> None:
         access = self._accesses.pop(id(session), None)
@@ -226,24 +221,6 @@ class Endpoints:
         asked = self._asked(request, session, given)
         return await self._answered(request, lambda: changes.change(action, asked))
 
-    async def metrics(self, request: Request) -> Response:
-        """Return the metrics of the server and its streams.
-
-        The request must have the dashboard's token as a bearer token, or a session of the dashboard's own user.
-        """
-        session = self.session_of(request)
-        if session is None or not session.whole:
-            kind, _, given = request.headers.get("authorization", "").partition(" ")
-            if kind.lower() != "bearer":
-                return _NO_BEARER
-            try:
-                if not login.check_token(self.rules, self.sessions, _host(request), given):
-                    return _NO_BEARER
-            except login.RefusedError as refusal:
-                return problem(refusal.status, refusal.condition, str(refusal))
-        page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
-        return Response(page, headers={"content-type": content_type})
-
     async def news(self, request: Request) -> Response:
         """Return the document of `overview.news`, without a thread, since it needs no request to the server."""
         session = self.session_of(request)
@@ -252,51 +229,31 @@ class Endpoints:
         return JSONResponse(overview.news(self.sampler.state, whole=session.whole))
 
     async def export(self, request: Request) -> Response:
-        """Return a range of a stream as a file. The number of concurrent exports is limited. An export counts until its
-        file is sent or the browser disconnects.
-        """
+        """Return a range of a stream as a file. The number of files that are written at a time is limited."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
         if self._exports >= export.MOST_EXPORTS:
             message = f"{export.MOST_EXPORTS} exports are running. Try again when one of them has finished."
             return problem(503, "TOO_MANY_EXPORTS", message)
-        try:
-            made = export.Export(self._asked(request, session, _query(request)), self._valid(request))
-        except PystreamsError as failure:
-            return self._failed_for(request, failure)
 
-        def left() -> None:
-            self._exports -= 1
-            made.close()
-
-        async def watch() -> None:
-            await export.disconnected(request.receive)
-            made.close()
+        def wanted() -> bool:
+            left: bool = anyio.from_thread.run(request.is_disconnected)
+            return not self.closing and not left and self.session_of(request) is not None
 
         self._exports += 1
-        watching = asyncio.ensure_future(watch())
         try:
-            await self.in_thread(made.write)
+            made = export.Export(self._asked(request, session, _query(request)), wanted)
+            answer: Response = await self.in_thread(made.write)
         except export.NotExportedError as failure:
-            left()
             return problem(failure.status, failure.condition, str(failure))
         except (PystreamsError, *BROKEN) as failure:
-            left()
             return self._failed_for(request, failure)
-        except BaseException:
-            left()
-            raise
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-        return export.Streamed(made.chunks(), left, made.headers())
+            self._exports -= 1
+        return answer
 
     # --- helpers ------------------------------------------------------------------------------------------------------
-
-    def _valid(self, request: Request) -> Callable[[], bool]:
-        number = request.cookies.get(self.cookie, "")
-        return lambda: not self.closing and self.sessions.find(number) is not None
 
     def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
         rules = self.rules
@@ -328,7 +285,6 @@ class Endpoints:
 
 
 _NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
-_NO_BEARER = problem(401, "NOT_LOGGED_IN", "Send the token as 'Authorization: Bearer TOKEN', or log in with it.")
 _READ_ONLY = problem(
     403, "READ_ONLY", "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'."
 )

@@ -2,90 +2,40 @@
 
 The file is written page by page in a thread, within limits, in a temporary folder. The folder is removed before the
 file is sent. The open file then has no name, so the system frees its space when it is closed, even after a crash.
-
-A response is sent until its chunks end or the browser disconnects. The HTTP server (`app.run.Watch`) disconnects a
-browser if its unread data does not become less and the number of sent chunks (`SENT`) does not grow.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
 import anyio
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
 
 from pystreams.dashboard.requests import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls
-from pystreams.values import names, times
+from pystreams.values import times
 from pystreams.values.fields import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
-#: Key in a request's scope for the number of sent chunks.
-SENT = "pystreams.sent"
-
-
-class Streamed(Response):
-    """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is called.
-
-    Sent chunks are counted: while a browser reads, new chunks replace the data that it has read, so the amount of
-    unread data does not show whether the browser reads.
-    """
-
-    def __init__(
-        self, chunks: AsyncIterator[bytes], left: Callable[[], None], headers: Sequence[tuple[bytes, bytes]]
-    ) -> None:
-        super().__init__(None, 200)
-        self._chunks, self._left, self._head = chunks, left, list(headers)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.ensure_future(disconnected(receive))
-        sending = asyncio.ensure_future(self._send(scope, send))
-        try:
-            await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (leaving, sending):
-                task.cancel()
-            await asyncio.gather(leaving, sending, return_exceptions=True)
-            self._left()
-
-    async def _send(self, scope: Scope, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self._head})
-        sent = 0
-        async for chunk in self._chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            sent += 1
-            scope[SENT] = sent
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def disconnected(receive: Receive) -> None:
-    """Wait until the browser disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-MOST_EXPORTS = 2  # maximum number of concurrent exports from a server, in all sessions
+MOST_EXPORTS = 2  # maximum number of files that are written at a time from a server, in all sessions
 MOST_ENTRIES = 1_000_000  # maximum number of exported entries
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
 _CHUNK = 1 << 16  # maximum bytes read from the file and sent at a time
 _NAME_CHARACTERS = 60  # maximum number of characters of up to four bytes each: file systems allow 255 bytes
 _TYPES = {
-    "parquet": b"application/vnd.apache.parquet",
-    "jsonl": b"application/x-ndjson",
-    "csv": b"text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
 }
 
 
@@ -98,7 +48,7 @@ class NotExportedError(Exception):
 
 
 class Export:
-    """One export of a stream, written to a temporary file and then sent.
+    """One export of a stream, which `write` writes to a temporary file.
 
     `wanted`: function called for each page, in the writing thread; returns False to cancel the export.
     """
@@ -112,13 +62,12 @@ class Export:
         self._begin, self._end = (
             times.position(text, name) for text, name in zip(self._texts, ("from", "before"), strict=True)
         )
-        self._name = file_name(self._stream, self._form)
-        self._file: BinaryIO | None = None
-        self._size = 0
-        self._closed = False
 
-    def write(self) -> None:
-        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server. Errors leave no file."""
+    def write(self) -> Response:
+        """Write the file, and return the response that sends it.
+
+        Raises NotExportedError, FILE_UNUSABLE and refusals of the server. Errors leave no file.
+        """
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as directory:
@@ -126,34 +75,16 @@ class Export:
             with self._access.lend() as connection:
                 self._fill(path, connection)
             with archives.written(path):
-                self._size = path.stat().st_size
-                self._check(0, self._size)
-                self._file = path.open("rb")
-        if self._closed:
-            self._file.close()
+                size = path.stat().st_size
+                self._check(0, size)
+                file = path.open("rb")
+        return StreamingResponse(_chunks(file), headers=self._headers(size), media_type=_TYPES[self._form])
 
-    def close(self) -> None:
-        """Stop writing at the next page, or close the finished file."""
-        self._closed = True
-        if self._file is not None:
-            self._file.close()
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the content of the finished file in chunks."""
-        assert self._file is not None
-        while chunk := await anyio.to_thread.run_sync(self._file.read, _CHUNK):
-            yield chunk
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the HTTP headers that describe the file."""
-        plain = re.sub(r"[^\x21-\x7e]", "_", self._name)
-        disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
-        return [
-            (b"content-type", _TYPES[self._form]),
-            (b"content-length", b"%d" % self._size),
-            (b"content-disposition", disposition.encode("ascii")),
-            (b"cache-control", b"no-store"),
-        ]
+    def _headers(self, size: int) -> dict[str, str]:
+        name = file_name(self._stream, self._form)
+        plain = re.sub(r"[^\x21-\x7e]", "_", name)
+        disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+        return {"content-length": str(size), "content-disposition": disposition}
 
     def _fill(self, path: Path, connection: Connection) -> None:
         after, upto = self._range(connection)
@@ -195,34 +126,22 @@ class Export:
 
     def _check(self, count: int, size: int) -> None:
         """Raise an error to stop the export if the file is too large or the export was cancelled."""
-        if self._closed or not self._wanted():
+        if not self._wanted():
             raise NotExportedError(503, "STOPPED", "The export was stopped.")
         if count > MOST_ENTRIES or size > MOST_BYTES:
             most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
-            message = f"The range exceeds {most}, the limit for browsers. Use the command line: {self.command()}"
+            message = f"The range exceeds {most}, the limit for browsers. Use the command line: pystreams export."
             raise NotExportedError(413, "TOO_LARGE", message)
 
-    def command(self) -> str:
-        """Return a command line that exports the same range."""
-        flags = [
-            f"--{name}={shlex.quote(text)}"
-            for name, text, default in zip(("from", "before"), self._texts, ("start", "end"), strict=True)
-            if text != default
-        ]
-        end = ["--"] if self._stream.startswith(b"-") else []
-        return " ".join(["pystreams export", *flags, *end, _word(self._stream), shlex.quote(self._name)])
+
+async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
+    """Yield the content of a file, and close it."""
+    with file:
+        while chunk := await anyio.to_thread.run_sync(file.read, _CHUNK):
+            yield chunk
 
 
 def file_name(stream: bytes, form: str) -> str:
     """Return the file name of an export: the stream's name without characters unsafe in headers or file systems."""
     text = re.sub(r"[^\w.-]+", "_", stream.decode("utf-8", "replace"))[:_NAME_CHARACTERS].strip("._-")
     return f"{text or 'stream'}.{form}"
-
-
-def _word(value: bytes) -> str:
-    """Return a name, which may have any bytes, quoted for a shell."""
-    text = names.shown(value)
-    if text.encode() == value:
-        return shlex.quote(text)
-    plain = set(range(32, 127)) - set(b"'\\")
-    return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in value) + "'"

@@ -14,7 +14,6 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
@@ -36,21 +35,17 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0  # maximum number of a session's unconfir
 
 
 @dataclass
-class Planned:
-    """A change that was shown and awaits confirmation. `record`: ID in the audit log; empty until the change starts."""
+class Proposed:
+    """A change that was shown and awaits confirmation. `given`: parameters of the request; `plan`: the planned change.
+
+    `at`: time in seconds; `record`: ID in the audit log, empty until the change starts.
+    """
 
     action: str
     given: dict[str, Any]
-    fixed: dict[str, Any]
+    plan: Any
     at: float
-    #: Attributes for the audit log: the sentence that was shown, and values before and after.
-    facts: dict[str, Any] = field(default_factory=dict)
     record: str = ""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameters for carrying out the change."""
-        return self.given | self.fixed
 
 
 @dataclass
@@ -69,41 +64,26 @@ class Session:
     #: Whether the user may make changes, if the dashboard allows changes.
     operator: bool = True
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    plans: OrderedDict[str, Planned] = field(default_factory=OrderedDict, repr=False)
+    plans: OrderedDict[str, Proposed] = field(default_factory=OrderedDict, repr=False)
 
-    def propose(
-        self,
-        action: str,
-        given: Mapping[str, Any],
-        fixed: Mapping[str, Any],
-        now: float,
-        facts: Mapping[str, Any] = MappingProxyType({}),
-    ) -> str:
-        """Store a change that is shown to the user. Returns the number that confirms it within ten minutes.
-
-        `given`: parameters of the request; `fixed`: parameters resolved by the plan, which are used to carry it out;
-        `facts`: attributes for the audit log.
-        """
+    def propose(self, proposed: Proposed) -> str:
+        """Store a change that is shown to the user. Returns the number that confirms it within ten minutes."""
         number = secrets.token_urlsafe(16)
-        self.plans[number] = Planned(action, dict(given), dict(fixed), now, dict(facts))
+        self.plans[number] = proposed
         while len(self.plans) > _MOST_PLANS:
             self.plans.popitem(last=False)
         return number
 
-    def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
-        """Return the plan that was shown with this number.
+    def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Proposed | None:
+        """Return the change that was shown with this number.
 
         Returns None if the number is unknown, belongs to a change with another action or other parameters, or belongs
         to a plan older than ten minutes.
         """
-        plan = self.plans.get(number)
-        if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
+        found = self.plans.get(number)
+        if found is None or (found.action, found.given) != (action, dict(given)) or now - found.at > _PLAN_SECONDS:
             return None
-        return plan
-
-    def carried_out(self, number: str) -> None:
-        """Invalidate the number of a change that was carried out."""
-        self.plans.pop(number, None)
+        return found
 
 
 class Sessions:
@@ -218,25 +198,18 @@ class RefusedError(Exception):
         self.status, self.condition = status, condition
 
 
-def check_token(rules: Rules, sessions: Sessions, host: str, token: str) -> bool:
-    """Return whether this is the dashboard's token. The right token is accepted even after many failures.
+def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
+    """Return a session of the dashboard's own user. `host`: the client's address.
 
-    Raises RefusedError for a wrong token after too many failures from `host`, the client's address.
+    The right token is accepted even after many failures.
     """
     if same(token, rules.token):
-        return True
+        return sessions.start(rules.address, TOKEN_USER, whole=True)
     if not sessions.may_try(host, TOKEN_USER):
         raise _too_many()
-    return False
-
-
-def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
-    """Return a session of the dashboard's own user. `host`: the client's address."""
-    if not check_token(rules, sessions, host, token):
-        raise RefusedError(
-            403, "LOGIN_REFUSED", "The token is wrong. 'pystreams ui' prints the right token when it starts."
-        )
-    return sessions.start(rules.address, TOKEN_USER, whole=True)
+    raise RefusedError(
+        403, "LOGIN_REFUSED", "The token is wrong. 'pystreams ui' prints the right token when it starts."
+    )
 
 
 def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password: str) -> tuple[str, Session]:

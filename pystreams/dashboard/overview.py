@@ -9,7 +9,7 @@ from typing import Any
 from pystreams import measures
 from pystreams.dashboard import shapes
 from pystreams.dashboard.history import Curve
-from pystreams.dashboard.requests import Asked, shown
+from pystreams.dashboard.requests import Asked, visible_page
 from pystreams.dashboard.sampler import ATTENTION, SORTS, Snapshot, State
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls, servers
@@ -20,9 +20,6 @@ from streamclient.reply_maps import line_fields, pairs
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.
 _SUMS = ("rate", "lag", "pending", "entries")
-#: A user who may see only some streams gets totals only if the server has at most this many streams, since each name
-#: must be checked.
-_MOST_SUMMED = 2000
 _CURVES = (*_SUMS, "memory", "commands", "clients")
 _FACTS = {
     "release": ("engine_release", "valkey_version", "redis_version"),
@@ -56,8 +53,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
     """Return the data of the server that every page shows."""
     facts: dict[str, Any] = {
         "product": servers.product(snapshot.facts),
-        "commands_per_second": snapshot.commands.get("others"),
-        "own_commands_per_second": snapshot.commands.get("own"),
+        "commands_per_second": snapshot.commands,
     }
     for name, lines in _FACTS.items():
         value = next((snapshot.facts[line] for line in lines if line in snapshot.facts), None)
@@ -70,10 +66,8 @@ def overview(asked: Asked) -> dict[str, Any]:
     every, _ = _groups(asked, "behind")
     furthest = next((row for row in every if row.group.behind_ms), None)
     attention, number = _groups(asked, "status", ATTENTION)
-    whole = asked.access.session.whole
     return {
-        **news(asked.sampler.state, whole=whole),
-        **({} if whole else {"totals": _own_totals(asked)}),
+        **news(asked.sampler.state, whole=asked.access.session.whole),
         "curves": {name: shapes.curve(_curve(asked, name)) for name in _CURVES},
         "furthest": None if furthest is None else shapes.group(furthest),
         "attention": [shapes.group(row) for row in attention[:_ATTENTION]],
@@ -87,23 +81,13 @@ def _groups(asked: Asked, sort: str, status: str = "") -> tuple[list[GroupRow], 
     `status`: a status, or `ATTENTION`; empty for all. Only groups that the session may see are included.
     """
     rows = asked.snapshot.ordered("groups", sort, falling=True, status=status)
-    return shown(asked, rows, lambda row: row.names[0])
+    return visible_page(asked, rows, lambda row: row.names[0])
 
 
 def _curve(asked: Asked, name: str) -> Curve:
     """Return the curve `name`. It is empty if the session's user may not see the totals over all streams."""
     hidden = name in _SUMS and not asked.access.session.whole
     return Curve([], []) if hidden else asked.sampler.curve(name)
-
-
-def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """Return the totals of the streams that the session's user may see. Returns None before the first sample, or if
-    there are too many streams to check.
-    """
-    names = list(asked.snapshot.streams)
-    if len(names) > _MOST_SUMMED or not asked.snapshot.at:
-        return None
-    return asdict(asked.snapshot.totals_of(asked.access.visible(names)))
 
 
 def streams(asked: Asked) -> dict[str, Any]:
@@ -122,7 +106,7 @@ def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any
     status = asked.choice("status", ("any", ATTENTION, *Status), "any")
     search = asked.text("search")[:200]
     rows = asked.snapshot.ordered(kind, sort, falling=falling, search=search, status="" if status == "any" else status)
-    page, total = shown(asked, rows, lambda row: row.names[0])
+    page, total = visible_page(asked, rows, lambda row: row.names[0])
     drawn = [each.name for each in measures.IN_BROWSER[kind] if each.trend]
     return {
         "at": asked.snapshot.at,

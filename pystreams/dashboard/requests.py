@@ -32,39 +32,11 @@ _KNOWN_SECONDS = 30.0  # time for which the result of a check of a name is cache
 _MOST_KNOWN = 20_000  # maximum number of cached results
 
 
-class Traffic:
-    """Number of commands sent by all sessions of a server."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: set[Connection] = set()
-        self._closed = 0
-
-    def opened(self, connection: Connection) -> Connection:
-        """Count the commands of a connection, and return it."""
-        with self._lock:
-            self._open.add(connection)
-        return connection
-
-    def close(self, connection: Connection) -> None:
-        """Close a connection."""
-        connection.close()
-        with self._lock:
-            self._open.discard(connection)
-            self._closed += connection.sent
-
-    def sent(self) -> int:
-        """Return the number of commands."""
-        with self._lock:
-            return self._closed + sum(each.sent for each in self._open)
-
-
 class Access:
-    """Access to the server for one session. `traffic` counts its commands."""
+    """Access to the server for one session."""
 
-    def __init__(self, session: Session, traffic: Traffic) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self._traffic = traffic
         self._address = replace(session.address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
         self._idle: deque[Connection] = deque()
         self._permits = threading.BoundedSemaphore(_MOST_CONNECTIONS)
@@ -81,16 +53,16 @@ class Access:
             try:
                 yield connection
             except BROKEN as cause:
-                self._traffic.close(connection)
+                connection.close()
                 raise connection.unreachable(cause) from cause
             except PystreamsError as failure:
                 if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN", "LOGIN_REFUSED"):
-                    self._traffic.close(connection)
+                    connection.close()
                 else:
                     self._give_back(connection)
                 raise
             except BaseException:
-                self._traffic.close(connection)  # a reply may still be outstanding
+                connection.close()  # a reply may still be outstanding
                 raise
             self._give_back(connection)
         finally:
@@ -100,8 +72,8 @@ class Access:
         while (connection := self._pop_idle()) is not None:
             if connection.usable():
                 return connection
-            self._traffic.close(connection)
-        return self._traffic.opened(Connection(self._address))
+            connection.close()
+        return Connection(self._address)
 
     def _pop_idle(self) -> Connection | None:
         try:
@@ -120,7 +92,7 @@ class Access:
         """Close the idle connections. Lent connections are closed when they are returned."""
         self._closed = True
         while (connection := self._pop_idle()) is not None:
-            self._traffic.close(connection)
+            connection.close()
 
     def visible(self, names: Sequence[bytes]) -> set[bytes]:
         """Return the names that the session's user may read."""
@@ -251,7 +223,7 @@ class Asked:
         return self.number("page", 0, 0, _DEEPEST) * size, size
 
 
-def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
+def visible_page(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
     """Return the requested page of the rows that the session may see, and their total number.
 
     The total counts only rows that the session may see. At most `_WALK` rows are checked; the total is None if there

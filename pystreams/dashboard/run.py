@@ -1,8 +1,7 @@
 """The dashboard as a process: an HTTP server that runs until it receives a signal.
 
-Connections without progress are closed: those of browsers that stop reading a response, and those that do not send a
-request completely. If there are too many connections, a new one replaces one that waits for a request.
-With a certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
+If there are too many connections, a new one replaces one whose request is incomplete. With a certificate, the server
+uses HTTPS, and a connection loads the certificate's files if they have changed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ import signal
 import socket
 import ssl
 import sys
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,20 +24,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.export import SENT
 from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.oidc import Oidc, Provider
 from pystreams.dashboard.reading import AUTOMATIC, Decoders, Masks
 from pystreams.dashboard.sampler import INTERVAL, Sampler
 from pystreams.dashboard.site import Part, Site, site
-from pystreams.metrics.exporter import Exporter
 from streamclient.config.address import Address
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_CHECK_SECONDS = 5.0  # interval of checks of the connections and of the certificate
-_REQUEST_CHECKS = 3  # number of checks within which a connection must send a request
 _MOST_CONNECTIONS = 500  # number of connections above which a new one replaces one that waits for its request
 _SPARE = 2  # uvicorn refuses requests above this multiple; requests of replaced connections count until they end
 _HISTORY_BYTES = 48 << 20  # maximum size of the history in memory, of all servers together
@@ -75,41 +68,9 @@ class Target:
 
     address: Address
     changes: bool
-    exporter: Exporter
     name: str = ""
     masks: Sequence[str] = ()
     decoders: Decoders = AUTOMATIC
-
-
-class Watch:
-    """Closes connections without progress. Call `check` every few seconds with the server's connections."""
-
-    def __init__(self) -> None:
-        self._unread: dict[Any, tuple[int, int]] = {}
-        self._silent: dict[Any, int] = {}
-
-    def check(self, connections: Collection[Any]) -> None:
-        """Close connections whose clients have read none of the waiting data since the last call.
-
-        Also close connections that have not sent a complete request in several successive calls.
-        """
-        unread: dict[Any, tuple[int, int]] = {}
-        silent: dict[Any, int] = {}
-        for connection in connections:
-            transport = connection.transport
-            waiting = transport.get_write_buffer_size()
-            sent = getattr(connection.cycle, "scope", {}).get(SENT, 0)
-            before = self._unread.get(connection)
-            if waiting and before is not None and waiting >= before[0] and sent == before[1]:
-                transport.abort()
-                continue
-            if waiting:
-                unread[connection] = waiting, sent
-            if not _is_busy(connection):
-                silent[connection] = self._silent.get(connection, 0) + 1
-                if silent[connection] > _REQUEST_CHECKS:
-                    transport.abort()
-        self._unread, self._silent = unread, silent
 
 
 def _is_busy(connection: Any) -> bool:
@@ -132,7 +93,7 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server for a site, with a `Watch`. `connections`: maximum number of connections."""
+    """A uvicorn server for a site. `connections`: maximum number of connections."""
 
     def __init__(
         self,
@@ -143,52 +104,20 @@ class Server(uvicorn.Server):
         connections: int = _MOST_CONNECTIONS,
     ) -> None:
         super().__init__(configured(made.app, proxies, certificate, connections))
-        self._ready = ready
-        self._certificate = certificate
-        self._end = made.end
+        self._ready, self._end, self._certificate = ready, made.end, certificate
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._certificate is not None and self.config.ssl is not None:
+            self.config.ssl.sni_callback = self._certificate.renew  # called at each handshake
         await super().startup(sockets)
         if self.started:
             self._ready()
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._end()
         for waiting in [each for each in self.server_state.connections if not _is_busy(each)]:
             waiting.transport.abort()
         await super().shutdown(sockets)
-
-    async def _watch(self) -> None:
-        watch = Watch()
-        while not self.should_exit:
-            await asyncio.sleep(_CHECK_SECONDS)
-            watch.check(list(self.server_state.connections))
-            if self._certificate is not None:
-                self._certificate.reload_if_changed(self.config.ssl)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and Ctrl-C with exit status 0, and reload the certificate on SIGHUP."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        handled = [signal.SIGTERM, signal.SIGINT]
-        if self._certificate is not None:
-            loop.add_signal_handler(signal.SIGHUP, self._renew, self._certificate)
-            handled.append(signal.SIGHUP)
-        try:
-            yield
-        finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
-
-    def _renew(self, certificate: Certificate) -> None:
-        if self.config.loaded:
-            certificate.reload(self.config.ssl)
 
 
 class Certificate:
@@ -198,12 +127,11 @@ class Certificate:
         self.certificate, self.key = certificate, key
         self._seen = self._stamp()
 
-    def check(self) -> None:
-        """Check the files by loading them into a temporary context. Raises OSError, such as SSLError."""
-        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-
-    def _load(self, context: ssl.SSLContext) -> None:
+    def load(self, context: ssl.SSLContext | None = None) -> ssl.SSLContext:
+        """Load the files into a context, by default a new one. Raises OSError, such as SSLError."""
+        context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key, password="")
+        return context
 
     def _stamp(self) -> tuple[float, ...]:
         try:
@@ -211,18 +139,15 @@ class Certificate:
         except OSError:
             return ()
 
-    def reload_if_changed(self, context: ssl.SSLContext | None) -> None:
-        """Load the files again if they have changed."""
-        if (stamp := self._stamp()) != self._seen and stamp:
-            self.reload(context)
-
-    def reload(self, context: ssl.SSLContext | None) -> None:
-        """Load the files for new connections. If they are unusable, the current certificate stays in use."""
-        self._seen = self._stamp()
+    def renew(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Load changed files for a connection and later ones. Until they are usable, the last ones stay in use."""
+        del name
+        if (stamp := self._stamp()) == self._seen or not stamp:
+            return
+        self._seen = stamp
         try:
-            self.check()
-            if context is not None:
-                self._load(context)
+            connection.context = self.load()
+            self.load(context)
         except OSError as cause:
             _log.warning(
                 "The certificate %s cannot be loaded, so the previous one stays in use: %s", self.certificate, cause
@@ -297,8 +222,9 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
                 "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
             )
 
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after the shutdown
+        signal.signal(number, lambda *_: sys.exit(0))
     Server(made_site, ready, settings.proxies, certificate).run(sockets=[made])
-    sys.stdout.flush()
 
 
 def is_open(settings: Settings) -> bool:
@@ -312,7 +238,7 @@ def is_open(settings: Settings) -> bool:
 def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
     """Return the part of the site for one server. All servers share the memory limit of the history."""
     history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history, [target.exporter.sent])
+    sampler = Sampler(target.address, settings.interval, history)
     opened, masks = is_open(settings), Masks(target.masks)
     rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
-    return Part(rules, sampler, target.exporter.page)
+    return Part(rules, sampler)

@@ -3,7 +3,7 @@
 A sample has the streams, their groups, and INFO, with values kept from earlier samples. The server is searched for new
 streams every few samples. Each sample requests the sizes in bytes of one page of streams, and details of groups with
 unread or pending entries. So a sample sends a few commands per stream, in pipelines. The result is a `Snapshot`, which
-never changes. Each of its sorted lists is computed on first use, once for all browsers.
+never changes.
 
 Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average. So the pause is
 longer after a sample that was slow or sent many commands. An unreachable server is retried every second. Meanwhile the
@@ -15,10 +15,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.history import Curve, History
@@ -54,12 +54,9 @@ class Totals:
     unreadable: int = 0
 
 
-Row = TypeVar("Row")
-
 #: Selects the rows with any status except ok.
 ATTENTION = "attention"
 _WELL = (None, Status.OK)
-_LISTS = 40  # maximum number of sorted and filtered lists that a snapshot caches
 
 #: Measures by which streams and groups can be sorted.
 SORTS = {kind: {each.name: each for each in measures.IN_BROWSER[kind]} for kind in ("streams", "groups")}
@@ -68,8 +65,8 @@ SORTS = {kind: {each.name: each for each in measures.IN_BROWSER[kind]} for kind 
 class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
-    `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second of the
-    dashboard and of all other clients; `unreadable`: see `Totals`.
+    `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second of all
+    clients; `unreadable`: see `Totals`.
     """
 
     def __init__(
@@ -80,16 +77,15 @@ class Snapshot:
         facts: Mapping[str, str],
         letters: Sequence[bytes] = (),
         took: float = 0.0,
-        commands: Mapping[str, float] | None = None,
+        commands: float | None = None,
         sent: int = 0,
         unreadable: int = 0,
     ) -> None:
         self.at, self.streams, self.groups, self.facts, self.took = at, streams, groups, facts, took
         self.letters = tuple(letters)
-        self.commands = commands or {}
+        self.commands = commands
         self.sent = sent
         self.totals = replace(_totals(streams, groups), unreadable=unreadable)
-        self._lists: dict[tuple[str, ...], list[Any]] = {}
 
     def judged(self, group: Group) -> GroupRow:
         """Return a group that was read now, with the status and the rates of this sample if the group is in it."""
@@ -99,58 +95,20 @@ class Snapshot:
         rates = replace(group, rate=sampled.group.rate, catch_up_ms=sampled.group.catch_up_ms)
         return GroupRow(rates, sampled.status)
 
-    def totals_of(self, names: Collection[bytes]) -> Totals:
-        """Return the totals over these streams."""
-        return _totals(
-            {name: self.streams[name] for name in names if name in self.streams},
-            {key: row for key, row in self.groups.items() if row.group.stream.name in names},
-        )
-
-    def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
+    def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> list[Any]:
         """Return the streams or groups whose names contain `search`, in the order of one of `SORTS`.
 
         `status`: the selected status, or `ATTENTION`; empty for all.
         """
         rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
-        key = SORTS[kind][sort].sorted_by
-        every = self._cached((kind, sort), lambda: sorted(rows.values(), key=key))
-        if search or status:
-            part = search.encode().lower()
-            every = self._cached(
-                (kind, sort, search, status),
-                lambda: [
-                    row
-                    for row in every
-                    if (not status or row.status == status or (status == ATTENTION and row.status not in _WELL))
-                    and part in b" ".join(row.names).lower()
-                ],
-            )
-        return Rows(every, falling)
-
-    def _cached(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
-        """Return a list from the cache, or make it. If the cache is full, the oldest list is dropped."""
-        found = self._lists.get(key)
-        if found is None:
-            found = make()
-            while len(self._lists) >= _LISTS:
-                self._lists.pop(next(iter(self._lists)), None)
-            self._lists[key] = found
-        return found
-
-
-class Rows(Sequence[Row]):
-    """A view of rows in ascending or descending order, without a copy."""
-
-    def __init__(self, rows: list[Row], falling: bool) -> None:
-        self._rows, self._falling = rows, falling
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        return self._rows[len(self._rows) - 1 - at if self._falling else at]
+        part = search.encode().lower()
+        found = [
+            row
+            for row in rows.values()
+            if (not status or row.status == status or (status == ATTENTION and row.status not in _WELL))
+            and part in b" ".join(row.names).lower()
+        ]
+        return sorted(found, key=SORTS[kind][sort].sorted_by, reverse=falling)
 
 
 def _totals(streams: Mapping[bytes, StreamRow], groups: Mapping[Name, GroupRow]) -> Totals:
@@ -209,13 +167,9 @@ def info(connection: Connection) -> dict[str, str]:
 
 
 class ServerSamples:
-    """Successive samples of one server.
+    """Successive samples of one server."""
 
-    `also_sent`: function that returns the number of commands that this process has sent on other connections.
-    """
-
-    def __init__(self, also_sent: Callable[[], int] = lambda: 0) -> None:
-        self._also_sent = also_sent
+    def __init__(self) -> None:
         self._names: list[bytes] = []
         self._letters: list[bytes] = []
         self._number = 0
@@ -246,19 +200,16 @@ class ServerSamples:
         took = time.monotonic() - begin
         facts = info(connection)
         letters = [name for name in self._letters if name in rows]
-        commands = self._command_rates(now, facts, connection.sent + self._also_sent())
+        commands = self._command_rate(now, facts)
         return Snapshot(now, rows, groups, facts, letters, took, commands, connection.sent - sent, len(forbidden))
 
     def forget_names(self) -> None:
         """Search for streams and dead letters again in the next sample."""
         self._number = 0
 
-    def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
-        """Return commands per second: "own" for the dashboard, "others" for all other clients."""
+    def _command_rate(self, now: int, facts: Mapping[str, str]) -> float | None:
         total = facts.get("total_commands_processed", "")
-        counts = {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {})
-        rates = {name: self._commands.add(name, now, count) for name, count in counts.items()}
-        return {name: rate for name, rate in rates.items() if rate is not None}
+        return self._commands.add("all", now, int(total)) if total.isdigit() else None
 
     def _ask_sizes(self, connection: Connection) -> None:
         """Request the sizes of the next page of streams."""
@@ -305,7 +256,7 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
         ("lag",): totals.lag,
         ("pending",): totals.pending,
         ("entries",): totals.entries,
-        ("commands",): snapshot.commands.get("others"),
+        ("commands",): snapshot.commands,
     }
     for key, line in (
         ("memory", "used_memory"),
@@ -352,7 +303,6 @@ class Sampler:
     """Samples the server until `stop`.
 
     `state`: the last state, which any thread may read.
-    `also_sent`: functions that return the numbers of commands that this process has sent on other connections.
     """
 
     def __init__(
@@ -360,12 +310,10 @@ class Sampler:
         address: Address,
         interval: float = INTERVAL,
         history: History | None = None,
-        also_sent: Sequence[Callable[[], int]] = (),
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
         self.state = State(0, EMPTY, "The server has not been sampled yet.", time.monotonic())
-        self.also_sent = list(also_sent)
         self._history = History() if history is None else history
         self._history_lock = threading.Lock()
         self._wake = threading.Event()
@@ -402,7 +350,7 @@ class Sampler:
 
     def _sample_until_end(self) -> None:
         connection: Connection | None = None
-        samples, took = ServerSamples(self._sent), deque[float](maxlen=_JUDGED)
+        samples, took = ServerSamples(), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
@@ -425,13 +373,10 @@ class Sampler:
                     connection = None
                 self._became(self.state.snapshot, str(failure))
                 pause = _PAUSE_UNREACHABLE
-                samples = ServerSamples(self._sent)
+                samples = ServerSamples()
             self._wake.wait(pause)
         if connection is not None:
             connection.close()
-
-    def _sent(self) -> int:
-        return sum(sent() for sent in self.also_sent)
 
     def _became(self, snapshot: Snapshot, problem: str | None, answered: float | None = None) -> None:
         before = self.state

@@ -32,7 +32,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pystreams.dashboard import changes, login, overview, pending, queries, streams
-from pystreams.dashboard.endpoints import Endpoints, Metrics, Question, problem
+from pystreams.dashboard.endpoints import Endpoints, Question, problem
 from pystreams.dashboard.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -166,7 +166,6 @@ QUESTIONS: dict[str, Question] = {
     "stream": streams.stream,
     "entries": streams.browse,
     "entry": streams.entry,
-    "tail": streams.tail,
     "group": streams.group,
     "pending": pending.pending_overview,
     "pending/entries": pending.pending_entries,
@@ -205,11 +204,10 @@ async def _disconnected(request: Request, failure: Exception) -> Response:
 
 
 class Part(NamedTuple):
-    """One server of the dashboard: its rules, its sampler, and its metrics for Prometheus."""
+    """One server of the dashboard: its rules and its sampler."""
 
     rules: login.Rules
     sampler: Sampler
-    metrics: Metrics
 
 
 class Site(NamedTuple):
@@ -246,7 +244,7 @@ def site(
         # With a provider, refuse logins without a password, which would make a viewer an operator.
         known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
         path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
-        every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, each.metrics, path))
+        every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, path))
     first = every[0]
     for endpoints in every:
         endpoints.every, endpoints.oidc = every, oidc is not None
@@ -254,12 +252,11 @@ def site(
     for endpoints in every[1:]:
         routes += [
             Route(unquote(endpoints.path), _page),
-            Route(f"{unquote(endpoints.path)}/metrics", endpoints.metrics),
             Mount(f"/api{unquote(endpoints.path)}", routes=_api(endpoints)),
         ]
     if oidc is not None:
         routes += oidc.routes(every)
-    routes += [Route("/metrics", first.metrics), Mount("/api", routes=_api(first))]
+    routes.append(Mount("/api", routes=_api(first)))
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""One stream and its groups: measures, pages of entries, new entries, and pages of consumers."""
+"""One stream and its groups: measures, pages of entries, and pages of consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
 _CONDITION = 1_000  # maximum number of characters of a condition
-_TAILED, _TAIL_SHOWN = 200, 100  # maximum number of new entries read and sent per request
 _ENTRY_BYTES = 1 << 20  # maximum total bytes of an entry's values that are sent untruncated
 _LEAST_BYTES = 2_000  # bytes that are sent of each further value once `_ENTRY_BYTES` is used up
 
@@ -66,7 +65,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     """Return a page of entries from position `at` to position `to`, forwards (`order=rising`) or backwards.
 
     With a condition, this is one step of a search, which examines a limited number of entries. `next` is the cursor for
-    the next step or page, None at the end of the range. `progress` is the examined fraction of the range, by time.
+    the next step or page, None at the end of the range.
     """
     name = asked.key("stream")
     rising = asked.choice("order", ("rising", "falling"), "falling") == "rising"
@@ -74,8 +73,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     holds = condition(asked.text("where"))
     reader = asked.reader(name)
     with asked.access.lend() as connection:
-        found = inventory.need(connection, name)
-        ends = (found.first_id or ZERO, found.last_id) if rising else (found.last_id, found.first_id or ZERO)
+        inventory.need(connection, name)
         begin, end = (
             _at(connection, name, text, ZERO if (at == 0) == rising else LAST) if text else None
             for at, text in enumerate((asked.text("at").strip(), asked.text("to").strip()))
@@ -96,13 +94,7 @@ def browse(asked: Asked) -> dict[str, Any]:
         "scanned": step.scanned,
         "unseen": holds.unseen if holds is not None and holds.checked else [],
         "next": None if following is None else str(following),
-        "progress": 1.0 if following is None else _share(begin or ends[0], end or ends[1], following),
     }
-
-
-def _share(begin: StreamId, end: StreamId, now: StreamId) -> float:
-    """Return the fraction of a range, by time, that a cursor has passed."""
-    return min(1.0, max(0.0, (now.ms - begin.ms) / (end.ms - begin.ms))) if end.ms != begin.ms else 0.0
 
 
 def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> StreamId:
@@ -153,34 +145,6 @@ def _step(
             step.more = True
             return step
     return step
-
-
-def tail(asked: Asked) -> dict[str, Any]:
-    """Return the new entries after the ID `after` that match a condition; without `after`, only the end of the stream.
-
-    `after` in the result is for the next request; `more`: whether new entries may already be waiting.
-    """
-    name, holds, after = asked.key("stream"), condition(asked.text("where")), asked.id("after")
-    reader = asked.reader(name)
-    with asked.access.lend() as connection:
-        if after is None:
-            end = inventory.need(connection, name).last_id
-            return {"rows": [], "after": str(end), "skipped": 0, "more": False}
-        reply = paged_calls.ask(connection, "XREAD", "COUNT", _TAILED, "STREAMS", name, str(after))
-    found = [each for _, each in entries.listed(reply)]
-    matches: list[Entry] = []
-    for each in found:
-        entry_reader = reader.of(each)
-        words = entry_reader.words(each[1])
-        if holds is None or holds(entry_reader.members(words)):
-            matches.append((each[0], entry_reader.texts(words)))
-    rows = [shapes.entry(each) for each in matches[-_TAIL_SHOWN:]]
-    return {
-        "rows": rows,
-        "after": found[-1][0].decode() if found else str(after),
-        "skipped": len(matches) - len(rows),
-        "more": len(found) == _TAILED,
-    }
 
 
 def entry(asked: Asked) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from pystreams.dashboard.login import Rules
 from pystreams.dashboard.reading import Decoders, Masks
 from pystreams.dashboard.sampler import Sampler
 from pystreams.dashboard.site import Part, site
-from pystreams.metrics.collector import Collector
-from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
 from streamclient.config.address import Address
 from tests import servers
@@ -82,12 +80,6 @@ class Dashboard:
         return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two samples")
 
 
-def no_metrics(accept: str) -> tuple[bytes, str]:
-    """Return an empty exposition, for dashboards without an exporter."""
-    del accept
-    return b"", "text/plain"
-
-
 @contextmanager
 def dashboard_of(
     wanted: Wanted,
@@ -101,11 +93,10 @@ def dashboard_of(
     """Run a dashboard that has sampled its server once. `state` is the state directory."""
     address = connect.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
-    exporter = Exporter(Collector(wanted))
     audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
-    app = site([Part(rules, sampler, exporter.page)])
-    with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
+    app = site([Part(rules, sampler)])
+    with TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first sample")
         yield Dashboard(web, sampler)
 

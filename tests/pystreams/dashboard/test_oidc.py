@@ -27,11 +27,12 @@ from pystreams.dashboard.sampler import Sampler
 from pystreams.dashboard.site import Part, site
 from tests import servers
 from tests.pystreams.conftest import Cli
-from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
 
 _ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 _CLIENT = "dashboard"
+_KEY = RSAKey.generate_key(2048, {"kid": "one"})
 
 
 class _Provider(ThreadingHTTPServer):
@@ -40,7 +41,7 @@ class _Provider(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.issuer = self.named = f"http://127.0.0.1:{self.server_port}"
-        self.key = self.signer = RSAKey.generate_key(2048, {"kid": "one"})
+        self.key = self.signer = _KEY
         self.codes: dict[str, dict[str, str]] = {}
         self.change: Callable[[dict[str, Any]], None] = lambda _: None
 
@@ -113,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
 def provider() -> Iterator[_Provider]:
     """A running provider."""
     with _Provider() as found:
-        thread = threading.Thread(target=found.serve_forever)
+        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
         thread.start()
         yield found
         found.shutdown()
@@ -124,9 +125,7 @@ def provider() -> Iterator[_Provider]:
 def _dashboard(instance: servers.Running, provider: _Provider) -> Iterator[TestClient]:
     """Run a dashboard that uses this provider, allows changes, and shows the same server under two names."""
     address = address_of(instance.url)
-    parts = [
-        Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05), no_metrics) for name in ("one", "two")
-    ]
+    parts = [Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05)) for name in ("one", "two")]
     oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
     app = site(parts, oidc=oidc).app
     with TestClient(app, base_url="http://127.0.0.1:8379", follow_redirects=False) as web:
@@ -144,8 +143,8 @@ def _log_in(web: TestClient, provider: _Provider) -> str:
 
 def _change(web: TestClient, path: str = "") -> int:
     csrf = web.get(f"/api{path}/session").json()["session"]["csrf"]
-    given = {"stream": "s", "group": "g"}
-    return web.post(f"/api{path}/changes/create-group", json=given, headers={"x-csrf-token": csrf}).status_code
+    given = {"stream": "s", "ids": ["1-0"]}
+    return web.post(f"/api{path}/changes/purge", json=given, headers={"x-csrf-token": csrf}).status_code
 
 
 @_ENGINE

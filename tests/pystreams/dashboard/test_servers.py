@@ -20,7 +20,7 @@ from pystreams.dashboard.site import Part, site
 from pystreams.errors import CommandError
 from streamclient.errors import PystreamsError
 from tests import servers
-from tests.pystreams.dashboard.conftest import TOKEN, address_of, no_metrics
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.waiting import wait_for
 
 
@@ -33,7 +33,7 @@ def _hanging() -> Iterator[str]:
 
 def _part(url: str, name: str, *, changes: bool) -> Part:
     address = address_of(url)
-    return Part(Rules(address, TOKEN, changes, True, name), Sampler(address, 0.05), no_metrics)
+    return Part(Rules(address, TOKEN, changes, True, name), Sampler(address, 0.05))
 
 
 @contextmanager
@@ -45,8 +45,8 @@ def _dashboard(*parts: Part) -> Iterator[TestClient]:
 
 
 def _change(web: TestClient, path: str, csrf: str) -> int:
-    given = {"stream": "s", "group": "g"}
-    return web.post(f"/api{path}/changes/create-group", json=given, headers={"x-csrf-token": csrf}).status_code
+    given = {"stream": "s", "ids": ["1-0"]}
+    return web.post(f"/api{path}/changes/purge", json=given, headers={"x-csrf-token": csrf}).status_code
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
@@ -108,7 +108,7 @@ def test_a_hanging_server_does_not_delay_others(
     instance: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While all threads of one server wait, requests to other servers and to the list are answered."""
-    monkeypatch.setattr(requests, "_PATIENCE", 5.0)
+    monkeypatch.setattr(requests, "_PATIENCE", 2.0)
     client.xadd("s", {"a": 1})
     with ExitStack() as stack:
         url = stack.enter_context(_hanging())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -15,20 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.dashboard.run import Certificate
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.servers.certificates import authority, certificate
-from tests.suite.waiting import wait_for
 
 _ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 @contextmanager
-def _served(url: str, directory: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    """Run `pystreams ui` with the certificate in this directory; yield the process, its port, and the scheme of its
-    URL.
-    """
+def _served(url: str, directory: Path, *flags: str) -> Iterator[tuple[int, str]]:
+    """Run `pystreams ui` with the certificate in this directory; yield its port and the scheme of its URL."""
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0", "--state", "none", *flags]
     given = ["--tls-certificate", str(directory / "dashboard.pem"), "--tls-key", str(directory / "dashboard.key")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -41,7 +36,7 @@ def _served(url: str, directory: Path, *flags: str) -> Iterator[tuple[subprocess
         try:
             assert process.stdout is not None
             url = process.stdout.readline().split(": ")[1]
-            yield process, int(url.split(":")[2].split("/")[0]), url.split(":")[0]
+            yield int(url.split(":")[2].split("/")[0]), url.split(":")[0]
             process.terminate()
             process.wait(20)
         finally:
@@ -72,38 +67,18 @@ def _name(port: int, authority_file: Path) -> str | None:
 
 @_ENGINE
 def test_a_renewed_certificate_is_loaded(instance: servers.Running, tmp_path: Path) -> None:
-    """A changed certificate is loaded on SIGHUP and automatically. An unusable file leaves the previous certificate in
-    use.
-    """
+    """A changed certificate is used by the next connection. An unusable file leaves the previous certificate in use."""
     _installed(tmp_path, "first", tmp_path)
-    with _served(instance.url, tmp_path) as (process, port, scheme):
+    with _served(instance.url, tmp_path) as (port, scheme):
         assert scheme == "https"
         assert _name(port, tmp_path / "root-first.crt") == "first"
         _installed(tmp_path, "second", tmp_path)
-        process.send_signal(signal.SIGHUP)
-        wait_for(lambda: _name(port, tmp_path / "root-second.crt") == "second", "the certificate after SIGHUP")
-        (tmp_path / "dashboard.pem").write_text("no certificate")
-        process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "cannot be loaded, so the previous one stays" in (tmp_path / "log").read_text(), "the warning")
         assert _name(port, tmp_path / "root-second.crt") == "second"
+        (tmp_path / "dashboard.pem").write_text("no certificate")
+        assert _name(port, tmp_path / "root-second.crt") == "second"
+        assert "cannot be loaded, so the previous one stays" in (tmp_path / "log").read_text()
         _installed(tmp_path, "third", tmp_path)
-        wait_for(lambda: _name(port, tmp_path / "root-third.crt") == "third", "the certificate of the changed file")
-
-
-def test_only_changed_files_are_loaded(tmp_path: Path) -> None:
-    """Unchanged files, and files that are missing for a moment, are not reloaded."""
-    _installed(tmp_path, "first", tmp_path)
-    loaded: list[object] = []
-    found = Certificate(tmp_path / "dashboard.pem", tmp_path / "dashboard.key")
-    found.reload = loaded.append  # type: ignore[method-assign]
-    found.reload_if_changed(None)
-    (tmp_path / "dashboard.key").rename(tmp_path / "away")
-    found.reload_if_changed(None)
-    assert loaded == []
-    (tmp_path / "away").rename(tmp_path / "dashboard.key")
-    os.utime(tmp_path / "dashboard.key", (1, 1))
-    found.reload_if_changed(None)
-    assert loaded == [None]
+        assert _name(port, tmp_path / "root-third.crt") == "third"
 
 
 def test_unusable_files_are_refused_at_the_start(cli_of: Cli, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// Requests to the dashboard's server, news of the sampled server, and new entries of a followed stream.
+// Requests to the dashboard's server, and news of the sampled server.
 // A failed request throws a Failure with a sentence for the user. Pages ask for news every second: a browser opens only six
 // connections to a host, so that a stream of events would leave none for the seventh window. A hidden page does not ask.
 
@@ -87,8 +87,6 @@ export function remember(document) {
 }
 
 const PAUSE_MS = 1000;
-const TAIL_PAUSE_MS = 500;
-const PAUSE_AFTER_FAILURE_MS = 1500;
 
 // Calls `callback` with each new sample of the server, and with null if the dashboard does not answer.
 export class LiveSamples {
@@ -122,29 +120,4 @@ export class LiveSamples {
     clearTimeout(this.timer);
     document.removeEventListener("visibilitychange", this.seen);
   }
-}
-
-// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a failure, it continues after the last
-// entry. Returns a function that stops following.
-export function follow(stream, where, arrived, failed) {
-  let after = "";
-  let timer = null;
-  let ended = false;
-  const ask = async () => {
-    let pause = TAIL_PAUSE_MS;
-    try {
-      const found = await get("tail", { stream, where, after });
-      if (ended) return;
-      after = found.after;
-      if (found.more) pause = 0;
-      arrived(found);
-    } catch (failure) {
-      if (ended) return;
-      failed(failure.message);
-      pause = PAUSE_AFTER_FAILURE_MS;
-    }
-    timer = setTimeout(ask, pause);
-  };
-  ask();
-  return () => { ended = true; clearTimeout(timer); };
 }

@@ -2,8 +2,8 @@
 // The audit log shows user, time, origin and content of each change, with values before and after.
 
 import { get, post } from "./api.js";
-import { button, count, debounced, h, moment, nothing, panelWith, replace, things, toast } from "./dom.js";
-import { Table, Walker } from "./table.js";
+import { button, count, debounced, h, moment, nothing, panelWith, replace, toast } from "./dom.js";
+import { Pager, Table } from "./table.js";
 
 // Opens a dialog with content and actions, and returns its element.
 export function dialog(title, inside, actions, wide = false) {
@@ -93,22 +93,22 @@ const COLUMNS = [
 export async function audit() {
   const search = h("input", { type: "search", placeholder: "Search changes", "aria-label": "Search changes" });
   const note = h("p", { class: "hint" });
-  const walker = new Walker(() => load());
+  const pager = new Pager(SIZE, () => load());
   const table = new Table({ label: "Changes", columns: COLUMNS, key: (row) => row.id,
-    empty: () => (search.value ? nothing("No change matches the search.", "Older changes may be on the next page.") : nothing("No changes are recorded.", "A change made in this dashboard appears here.")) });
+    empty: () => (search.value ? nothing("No change matches the search.", "The log file may have older changes.") : nothing("No changes are recorded.", "A change made in this dashboard appears here.")) });
   let number = 0;
 
   async function load() {
     const request = number += 1;
-    const found = await get("audit", { at: walker.start, search: search.value, size: SIZE });
+    const found = await get("audit", { page: pager.page, search: search.value, size: SIZE });
     if (request !== number) return;
     replace(note, found.rows === null ? "This dashboard keeps no audit log: it was started with --state none." : found.file ? `The log is ${found.file}.` : "");
     table.update(found.rows ?? []);
-    walker.update(things((found.rows ?? []).length, "change"), found.next);
+    pager.update((found.rows ?? []).length, found.total);
   }
 
-  search.addEventListener("input", debounced(() => { walker.reset(); load(); }));
+  search.addEventListener("input", debounced(() => { pager.page = 0; load(); }));
   await load();
-  return { title: "Changes", element: h("div", {}, h("h1", {}, "Changes"), note, panelWith("Audit log", search, table.element, walker.element)),
-    refresh: () => (walker.starts.length === 1 ? load() : null) };
+  return { title: "Changes", element: h("div", {}, h("h1", {}, "Changes"), note, panelWith("Audit log", search, table.element, pager.element)),
+    refresh: load };
 }

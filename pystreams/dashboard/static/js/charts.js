@@ -3,6 +3,7 @@
 import { bytes, clock, h, replace, seconds, text } from "./dom.js";
 
 const HEIGHT = 160;
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 const [MARGIN, CHARACTER] = [48, 7.2]; // the smallest width of the vertical axis, and the width of a character, in pixels
 // Distances between ticks: whole numbers, so that no two ticks have the same text, powers of two for sizes, and for
 // durations those that are written with one unit.
@@ -37,7 +38,7 @@ export class Chart {
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.plot);
     this.themed = () => { this.drop(); this.draw(); };
-    document.addEventListener("theme", this.themed);
+    DARK.addEventListener("change", this.themed);
   }
 
   update(curves) {
@@ -112,7 +113,7 @@ export class Chart {
 
   leave() {
     this.watch.disconnect();
-    document.removeEventListener("theme", this.themed);
+    DARK.removeEventListener("change", this.themed);
     this.drop();
   }
 }

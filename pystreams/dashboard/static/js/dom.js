@@ -78,8 +78,6 @@ const ICONS = {
   servers: "M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z",
   audit: "M8 4v4l3 2M8 1.5a6.5 6.5 0 100 13 6.5 6.5 0 000-13z",
   server: "M2 3h12v4H2zM2 9h12v4H2zM4.5 5h.01M4.5 11h.01",
-  sun: "M8 5a3 3 0 100 6 3 3 0 000-6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M3 13l1-1M12 4l1-1",
-  moon: "M13.5 9.5A6 6 0 016.5 2.5a6 6 0 107 7z",
 };
 
 export function icon(name) {

@@ -1,45 +1,17 @@
-// Entries of a stream: one value, one entry, pages in a range filtered by a condition, new entries, and the export of a range.
+// Entries of a stream: one value, one entry, pages in a range filtered by a condition, and the export of a range.
 
-import { download, follow, get } from "./api.js";
+import { download, get } from "./api.js";
 import { dialog } from "./changes.js";
-import { button, bytes, count, entryFields, facts, field, h, momentOfId, nothing, percent, position, replace, segments, text, things, toast } from "./dom.js";
+import { button, bytes, count, entryFields, facts, field, h, momentOfId, nothing, position, replace, segments, text, things, toast } from "./dom.js";
 import { Table, Walker } from "./table.js";
 
 const LONG = 1000; // number of characters above which a value has a limited height
-const CHILDREN = 100; // maximum number of a node's children shown at a time
 
-// A JSON number with its original text, since large numbers would lose digits.
-class Written {
-  constructor(source) { this.source = source; }
-}
-
-// Returns the object or array in a JSON text; null for anything else.
-function parsed(source) {
+// Returns an object or array in a JSON text with line breaks and all digits of its numbers; null for anything else.
+function pretty(source) {
   if (!/^\s*[[{]/.test(source ?? "")) return null;
-  try {
-    return JSON.parse(source, (_, value, context) => (typeof value === "number" ? new Written(context?.source ?? String(value)) : value));
-  } catch { return null; }
-}
-
-function node(name, value, opened) {
-  const label = name === null ? null : h("span", { class: "muted" }, `${name}: `);
-  if (value instanceof Written) return h("div", {}, label, value.source);
-  if (value === null || typeof value !== "object") return h("div", {}, label, JSON.stringify(value));
-  const pairs = Object.entries(value);
-  const inner = h("div", { class: "inner" });
-  let shown = 0;
-  const more = () => {
-    const page = pairs.slice(shown, shown + CHILDREN);
-    shown += page.length;
-    inner.append(...page.map(([key, child]) => node(key, child, false)));
-    if (shown < pairs.length) {
-      const next = button(`Show more (${pairs.length - shown} left)`, () => { next.remove(); more(); }, "quiet");
-      inner.append(next);
-    }
-  };
-  const fill = () => { if (!shown) more(); };
-  if (opened) fill();
-  return h("details", { open: opened, ontoggle: fill }, h("summary", {}, label, Array.isArray(value) ? `[${things(pairs.length, "element")}]` : `{${things(pairs.length, "field")}}`), inner);
+  const kept = (_, value, context) => (typeof value === "number" && JSON.rawJSON ? JSON.rawJSON(context.source) : value);
+  try { return JSON.stringify(JSON.parse(source, kept), null, 2); } catch { return null; }
 }
 
 const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
@@ -49,10 +21,9 @@ const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 // null for other values.
 function valueView(name, shown, source, decoded = null) {
   const view = h("div", { class: "value" });
-  const json = parsed(decoded?.json ?? source);
-  const plain = () => replace(view, h("div", { class: `pre${shown.length > LONG ? " clamped" : ""}`,
-    ...(shown.length > LONG ? { tabindex: "0", role: "region", "aria-label": `Value of ${name}` } : {}) }, shown));
-  const tree = () => replace(view, h("div", { class: "tree" }, node(null, json, true)));
+  const json = pretty(decoded?.json ?? source);
+  const show = (value) => replace(view, h("div", { class: `pre${value.length > LONG ? " clamped" : ""}`,
+    ...(value.length > LONG ? { tabindex: "0", role: "region", "aria-label": `Value of ${name}` } : {}) }, value));
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(decoded?.json ?? source ?? shown);
@@ -61,12 +32,12 @@ function valueView(name, shown, source, decoded = null) {
   };
   const whole = source !== null || decoded?.json;
   const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;
-  const trees = [["text", decoded?.json ? "Bytes" : "Text"], ["tree", decoded?.json ? "Decoded" : "JSON"]];
-  if (decoded?.json && json !== null) tree(); else plain();
+  const forms = [["text", decoded?.json ? "Bytes" : "Text"], ["json", decoded?.json ? "Decoded" : "JSON"]];
+  show(decoded?.json ? json ?? decoded.json : shown);
   return { view, tools: h("div", { class: "row" },
     h("button", { type: "button", class: "button quiet", "aria-label": `Copy ${name}`, onclick: copy }, whole ? "Copy" : "Copy the visible part"),
     format ? h("span", { class: "badge" }, format) : null, decoded?.problem ? h("span", { class: "hint" }, decoded.problem) : null,
-    json === null ? null : segments(`View of ${name}`, trees, decoded?.json ? "tree" : "text", (kind) => (kind === "tree" ? tree() : plain()))) };
+    json === null ? null : segments(`View of ${name}`, forms, decoded?.json ? "json" : "text", (kind) => show(kind === "json" ? json : shown))) };
 }
 
 const SIZE = 50;
@@ -107,10 +78,9 @@ export async function browse(key, query) {
     empty: () => (where.value || at.value || to.value ? nothing("No entry matches.", unseen?.length ? `No entry of this range has ${unseen.join(" or ")}.` : "Change the range or the condition.")
       : nothing("The stream has no entries.", "Its entries were trimmed or deleted.")),
   });
-  const bar = h("progress", { max: 1, value: 0, "aria-label": "Part of the range that was searched" });
   const status = h("span", { class: "muted", role: "status" });
   const stop = button("Stop", () => { number += 1; search.hidden = true; });
-  const search = h("div", { class: "search", hidden: true }, bar, status, stop);
+  const search = h("div", { class: "row", hidden: true }, status, stop);
   let number = 0;
   let unseen = null; // names in the condition that no searched entry has
 
@@ -133,8 +103,7 @@ export async function browse(key, query) {
         const words = where.value ? `${count(rows.length)} of ${things(scanned, "entry")} match${unseen?.length ? `, none has ${unseen.join(", ")}` : ""}` : things(rows.length, "entry");
         walker.update(words, cursor);
         search.hidden = !where.value || cursor === null || rows.length >= SIZE;
-        bar.value = found.progress;
-        text(status, `${things(scanned, "entry")} searched, ${percent(found.progress)} of the range`);
+        text(status, `${things(scanned, "entry")} searched`);
       } while (where.value && cursor !== null && rows.length < SIZE);
     } catch (failure) {
       if (request !== number) return;
@@ -157,41 +126,6 @@ export async function browse(key, query) {
   const live = () => order === "falling" && walker.starts.length === 1 && !at.value && !to.value && !where.value && problem.hidden;
   return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form, search, problem), table.element, walker.element),
     refresh: () => (live() ? load() : null), leave: () => { number += 1; } };
-}
-
-const KEPT = 300;
-
-export async function tail(key) {
-  const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
-  const status = h("span", { class: "muted", role: "status" }, "Connecting…");
-  const table = new Table({ label: "New entries", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => nothing("No new entries yet.", "New entries appear here automatically.") });
-  const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "New entries" }, table.element);
-  let rows = [];
-  let seen = 0;
-  let paused = false;
-  let end = null;
-  table.update([]);
-
-  function arrived(document) {
-    seen += document.rows.length + document.skipped;
-    if (!paused) {
-      rows = [...document.rows.slice().reverse(), ...rows].slice(0, KEPT);
-      table.update(rows);
-    }
-    text(status, seen ? `${things(seen, "entry")} arrived${paused ? " (paused)" : ""}` : "Waiting for entries…");
-  }
-
-  const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(status, message)); };
-  const seenOrNot = () => { if (document.hidden) { end?.(); end = null; } else if (!end) begin(); };
-  document.addEventListener("visibilitychange", seenOrNot);
-  const pause = button("Pause", () => { paused = !paused; text(pause, paused ? "Continue" : "Pause"); });
-  const clear = button("Clear", () => { rows = []; table.update(rows); });
-  begin();
-  const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); rows = []; seen = 0; table.update(rows); begin(); } },
-    field("Where", where, true), h("button", { type: "submit", class: "button" }, "Follow"), pause, clear, status);
-  return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form), box),
-    leave: () => { end?.(); document.removeEventListener("visibilitychange", seenOrNot); } };
 }
 
 const FILE_FORMATS = [["parquet", "Parquet"], ["jsonl", "JSON lines"], ["csv", "CSV"]];

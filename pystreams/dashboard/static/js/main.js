@@ -1,7 +1,7 @@
-// The page: login, navigation, choice of the screen, keyboard shortcuts, and news of the server.
+// The page: login, navigation, choice of the screen, and news of the server.
 
 import { Failure, get, HERE, LiveSamples, onLoggedOut, post, remember, state } from "./api.js";
-import { audit, dialog } from "./changes.js";
+import { audit } from "./changes.js";
 import { duration, field, h, icon, panel, replace, text, toast } from "./dom.js";
 import { letters, pending } from "./pending.js";
 import { overview, queries, server, servers } from "./servers.js";
@@ -37,9 +37,9 @@ function login(failed, entered) {
 }
 
 const SCREENS = { servers, audit, "": overview, groups, group, stream, pending, letters, queries, server };
-const MENU = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
-  ["queries", "Spark queries", "queries", "q"], ["server", "Server", "server", "s"], ["audit", "Changes", "audit", "c"]];
-const ALL_SERVERS = ["servers", "All servers", "servers", "a"];
+const MENU = [["", "Overview", "overview"], ["groups", "Groups", "groups"], ["letters", "Dead letters", "letters"],
+  ["queries", "Spark queries", "queries"], ["server", "Server", "server"], ["audit", "Changes", "audit"]];
+const ALL_SERVERS = ["servers", "All servers", "servers"];
 const menu = () => (state.servers.length > 1 ? [ALL_SERVERS, ...MENU] : MENU);
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
@@ -54,7 +54,6 @@ class Frame {
     this.badge = h("span", { class: "badge bad", hidden: true });
     this.links.get("groups").append(this.badge);
     this.product = h("span", { class: "muted" });
-    this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
     const role = state.operator ? "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'." : "Your role is viewer, which may not make changes.";
@@ -70,7 +69,7 @@ class Frame {
           h("div", { class: "server" }, this.product, h("div", { class: "mono" }, state.server)),
           h("div", { class: "row" }, badge),
           h("div", { class: "row" }, h("span", { class: "muted user", title: "Who is logged in" }, state.session.user),
-            h("span", { class: "row" }, this.theme, h("button", { type: "button", class: "button quiet", onclick: logOut }, "Log out"))))),
+            h("button", { type: "button", class: "button quiet", onclick: logOut }, "Log out")))),
       this.main);
     this.screen = null;
     this.sample = null;
@@ -83,7 +82,6 @@ class Frame {
     };
     window.addEventListener("hashchange", this.route);
     this.samples = new LiveSamples((sample) => this.handle(sample));
-    this.themed();
     this.show();
   }
 
@@ -92,13 +90,6 @@ class Frame {
     this.screen?.leave?.();
     window.removeEventListener("hashchange", this.route);
     clearInterval(this.clock);
-  }
-
-  themed() {
-    const dark = isDark();
-    replace(this.theme, icon(dark ? "sun" : "moon"));
-    this.theme.setAttribute("aria-label", dark ? "Switch to light colours" : "Switch to dark colours");
-    this.theme.title = "Light or dark (t)";
   }
 
   // Handles a sample; null if the dashboard is unreachable.
@@ -182,24 +173,6 @@ class Frame {
   }
 }
 
-function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-function switchTheme() {
-  const theme = isDark() ? "light" : "dark";
-  document.documentElement.dataset.theme = theme;
-  try { localStorage.setItem("theme", theme); } catch { /* the theme then applies only to this page */ }
-  themeChanged();
-}
-
-function themeChanged() {
-  frame?.themed();
-  document.dispatchEvent(new Event("theme"));
-}
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
-
 async function logOut() {
   try { await post("logout", {}); } finally { state.session = null; enter(); }
 }
@@ -210,47 +183,6 @@ window.addEventListener("unhandledrejection", (event) => {
   event.preventDefault();
   if (event.reason.status !== 401) toast(event.reason.message);
 });
-
-let chord = 0;
-document.addEventListener("keydown", (event) => {
-  if (!frame || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const typing = event.target.closest?.("input, select, textarea");
-  if (typing) { if (event.key === "Escape") event.target.blur(); return; }
-  const inChord = Date.now() - chord < 1200;
-  chord = 0;
-  if (inChord) {
-    const item = menu().find(([, , , key]) => key === event.key);
-    if (item) { event.preventDefault(); location.hash = `#/${item[0]}`; }
-    return;
-  }
-  if (event.key === "g") chord = Date.now();
-  else if (event.key === "/") focusSearch(event);
-  else if (event.key === "?") shortcuts();
-  else if (event.key === "t") switchTheme();
-  else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
-  else if (event.key === "u") history.back();
-});
-
-function focusSearch(event) {
-  const search = document.querySelector("main input[type=search], main input[name=where]");
-  if (search) { event.preventDefault(); search.focus(); search.select(); }
-}
-
-// Moves the focus to the first link of the next row (`by` is 1) or the previous row (-1).
-function moveRow(by) {
-  const links = [...document.querySelectorAll("main tbody tr a:first-of-type, main .attention a")].filter((link) => link.offsetParent);
-  const rows = [...new Map(links.map((link) => [link.closest("tr, .attention a"), link]).reverse()).values()].reverse();
-  const at = rows.findIndex((link) => link.closest("tr, .attention a") === document.activeElement?.closest("tr, .attention a"));
-  rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + by))]?.focus();
-}
-
-function shortcuts() {
-  const rows = [...menu().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Previous row"],
-    [["Enter"], "Open the row"], [["u"], "Back"], [["t"], "Light or dark"], [["?"], "This list"]];
-  const element = dialog("Keyboard", h("div", { class: "shortcuts" }, rows.map(([keys, title]) => [
-    h("span", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("span", {}, title)])),
-  h("button", { type: "button", class: "button", onclick: () => element.close() }, "Close"));
-}
 
 // Messages for a failed login with OpenID Connect.
 const REFUSALS = {

@@ -4,7 +4,7 @@ import { get, state } from "./api.js";
 import { change } from "./changes.js";
 import { Chart } from "./charts.js";
 import { button, bytes, count, debounced, field, h, momentOfId, nothing, panel, panelWith, percent, position, rate, replace, seconds, segments, short, status, things, Tiles } from "./dom.js";
-import { browse, exportStream, tail } from "./entries.js";
+import { browse, exportStream } from "./entries.js";
 import { streamLink } from "./servers.js";
 import { columns, Pager, Table } from "./table.js";
 
@@ -26,7 +26,7 @@ export async function groups({ query }) {
   const table = new Table({
     label: "Consumer groups", columns: groupColumns(), key: (row) => `${row.stream.key} ${row.name.key}`, sort: query.get("sort") ?? "lag", order: "falling", onsort: again,
     empty: () => (search.value || chosen !== "any" ? nothing("No group matches.", "Change the search or the status.")
-      : nothing("There are no consumer groups.", "A group is created by its consumers, or on the page of a stream under Groups.")),
+      : nothing("There are no consumer groups.", "A group is created by its consumers.")),
   });
   search.addEventListener("input", debounced(again));
   const filter = segments("Status", [["any", "any"], ["attention", "not ok"], ...["warning", "stall", "stop", "rewind"].map((word) => [word, word])], chosen, (word) => { chosen = word; again(); });
@@ -45,38 +45,9 @@ export async function groups({ query }) {
     panelWith("Groups", search, table.element, pager.element)), refresh };
 }
 
-function groupForm(stream, again) {
-  const group = h("input", { name: "group", required: true, spellcheck: "false" });
-  const at = h("input", { name: "at", value: "start", spellcheck: "false" });
-  const send = async (event) => {
-    event.preventDefault();
-    if (await change("create-group", { stream, group: encodeURIComponent(group.value), at: position(at.value) }, { title: "Create a group", word: "Create" })) again();
-  };
-  return panel("Create a group", h("form", { class: "body form", onsubmit: send }, field("Name", group), field("At (start, end, an ID, a time, 15m)", at),
-    h("button", { type: "submit", class: "button" }, "Create…")));
-}
+const TABS = [["", "Entries"], ["groups", "Groups"]];
 
-function trimForm(stream, groups, again) {
-  const by = h("select", { name: "by" }, h("option", { value: "acked" }, "entries acknowledged by all groups"),
-    h("option", { value: "maxlen" }, "all but the newest entries"), h("option", { value: "older" }, "entries older than"));
-  const value = h("input", { name: "value", placeholder: "1000000 or 7d", spellcheck: "false" });
-  const shown = field("Number, or age", value);
-  const fit = () => { shown.hidden = by.value === "acked"; value.placeholder = by.value === "maxlen" ? "1000000" : "7d"; };
-  by.addEventListener("change", fit);
-  fit();
-  const send = async (event) => {
-    event.preventDefault();
-    const given = { stream, by: by.value };
-    if (by.value === "maxlen") given.maxlen = value.value;
-    if (by.value === "older") given.older = value.value;
-    if (await change("trim", given, { title: "Trim the stream", word: "Remove entries", danger: true })) again();
-  };
-  return panel("Trim", h("form", { class: "body form", onsubmit: send }, field("Remove", by), shown, h("button", { type: "submit", class: "button danger" }, "Trim…")));
-}
-
-const TABS = [["", "Entries"], ["tail", "Live"], ["groups", "Groups"], ["trim", "Trim"]];
-
-export async function stream({ keys, query, again }) {
+export async function stream({ keys, query }) {
   const [key, tab = ""] = keys;
   let found = await get("stream", { stream: key });
   const tiles = new Tiles([["length", "Length"], ["rate", "Rate"], ["size", "Size"], ["newest", "Newest entry"], ["oldest", "Oldest entry"], ["removed", "Removed"]]);
@@ -96,16 +67,15 @@ export async function stream({ keys, query, again }) {
   }
   show();
 
-  const charts = chosen[0] === "" || chosen[0] === "groups";
-  const part = await content(chosen[0], key, query, () => found, again);
-  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.filter(([name]) => name !== "trim" || state.changes).map(([name, title]) =>
+  const part = chosen[0] === "groups" ? ofStream(() => found) : await browse(key, query);
+  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.map(([name, title]) =>
     h("a", { href: `#/stream/${key}${name ? `/${name}` : ""}`, "aria-current": name === chosen[0] ? "page" : null },
       title, name === "groups" && found.groups ? ` (${found.groups})` : null)));
   const element = h("div", {},
     h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
       h("div", { class: "row" }, found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null,
         button("Export…", () => exportStream(key)))),
-    tiles.element, charts ? h("div", { class: "columns" }, lengths.element, rates.element) : null, tabs, part.element);
+    tiles.element, h("div", { class: "columns" }, lengths.element, rates.element), tabs, part.element);
   return {
     title: found.name.text,
     element,
@@ -118,21 +88,14 @@ export async function stream({ keys, query, again }) {
   };
 }
 
-function content(tab, key, query, found, again) {
-  if (tab === "tail") return tail(key);
-  if (tab === "groups") return ofStream(key, found, again);
-  if (tab === "trim") return { element: trimForm(key, () => found().groups, again) };
-  return browse(key, query);
-}
-
-function ofStream(key, found, again) {
+function ofStream(found) {
   const table = new Table({
     label: "Groups of the stream", columns: groupColumns().filter((column) => !["stream", "trend"].includes(column.id)), key: (row) => row.name.key,
-    empty: () => nothing("This stream has no consumer group.", state.changes ? "Create one below." : "A group is created by its consumers."),
+    empty: () => nothing("This stream has no consumer group.", "A group is created by its consumers."),
   });
   const refresh = () => table.update(found().group_rows);
   refresh();
-  return { element: h("div", { class: "screen" }, panel("Groups", table.element), state.changes ? groupForm(key, again) : null), refresh };
+  return { element: panel("Groups", table.element), refresh };
 }
 
 const PRESETS = [["start", "Start"], ["1h", "An hour ago"], ["15m", "15 minutes ago"], ["-100", "Back 100"], ["+1", "Skip one"], ["end", "End"]];

@@ -15,15 +15,12 @@ import pytest
 import redis
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 
-from pystreams.connect import Wanted
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, listen
 from pystreams.dashboard.sampler import Sampler
 from pystreams.dashboard.site import Part, site
-from pystreams.metrics.collector import Collector
-from pystreams.metrics.exporter import Exporter
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
@@ -35,9 +32,7 @@ SCREENS = (
     ("", "Streams"),
     ("groups", "Consumer groups"),
     ("stream/orders", "Entries added"),
-    ("stream/orders/tail", "Waiting for entries"),
     ("stream/orders/groups", "billing"),
-    ("stream/orders/trim", "Trim"),
     ("group/orders/billing", "Move the group"),
     ("pending/orders/billing", "6 pending entries"),
     ("letters", "Streams with dead letters"),
@@ -70,13 +65,12 @@ def served(
     made = listen("127.0.0.1", port)
     audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, True, "first" if other else "", audit=audit)
-    exporter = Exporter(Collector(Wanted(url)))
     others = []
     if other is not None:
         second = address_of(other)
-        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2), exporter.page)]
+        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2))]
     sampler = sampler or Sampler(address, 0.2)
-    app = site([Part(rules, sampler, exporter.page), *others], cookie=f"c{made.getsockname()[1]}")
+    app = site([Part(rules, sampler), *others], cookie=f"c{made.getsockname()[1]}")
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
@@ -87,7 +81,6 @@ def served(
         server.should_exit = True
         thread.join()
         made.close()
-        exporter.close()
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +95,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def steering(engine_process: servers.Running) -> Iterator[str]:
-    """The URL of a dashboard that allows changes."""
-    with served(engine_process.url, changes=True) as url:
+def steering(engine_process: servers.Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a dashboard of two servers with an audit log, which allows changes on the first one."""
+    state = tmp_path_factory.mktemp("state")
+    with (
+        servers.redis() as second,
+        served(engine_process.url, changes=True, other=second.url, state=state) as url,
+    ):
         yield url
 
 
@@ -179,6 +176,7 @@ def shown(shared: Page, steering: str, client: redis.Redis) -> Iterator[Shown]:
     with without_errors(shared):
         yield show
         shared.goto(f"{steering}#/nowhere")
+        shared.set_viewport_size({"width": 1280, "height": 720})
 
 
 def row(page: Page, text: str) -> Locator:
