@@ -27,9 +27,8 @@ from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Server, listen
+from pystreams.dashboard.run import Part, Server, listen, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from streamclient.config.address import Address

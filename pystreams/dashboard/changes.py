@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from pystreams.dashboard import pending as of_pending
+from pystreams.dashboard import streams as of_pending
 from pystreams.dashboard.audit_log import UnwritableError
 from pystreams.dashboard.login import Proposed
 from pystreams.dashboard.requests import Asked, visible_page

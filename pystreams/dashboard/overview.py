@@ -1,9 +1,13 @@
-"""Overview: pages of all streams and groups, totals, groups that need attention, and the status of the server."""
+"""Overview of a server: streams, groups, totals, groups that need attention, the server's status, and Spark queries.
+
+The queries come from the reports that StreamMonitor writes to a stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from pystreams import measures
@@ -11,11 +15,17 @@ from pystreams.dashboard import shapes
 from pystreams.dashboard.history import Curve
 from pystreams.dashboard.requests import Asked, visible_page
 from pystreams.dashboard.sampler import ATTENTION, SORTS, Snapshot, State
-from pystreams.measures import GroupRow
-from pystreams.streams import paged_calls, servers
-from pystreams.streams.group_states import Status
+from pystreams.measures import GroupRow, QueryRow
+from pystreams.streams import entries, inventory, paged_calls, servers
+from pystreams.streams import group_states as of_groups
+from pystreams.streams.group_states import Group, Status
+from pystreams.streams.sampling import BEHIND_CHECKPOINT, Name
+from pystreams.values import numbers
+from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamclient.config.address import Endpoint
+from streamclient.connection import Connection
 from streamclient.reply_maps import line_fields, pairs
+from streamwire.stream_id import LAST, StreamId
 
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.
@@ -154,4 +164,108 @@ def _refusal(node: Endpoint, reply: Any) -> dict[str, Any]:
         "count": int(entry.get(b"count", 1)),
         "ago_ms": round(float(entry.get(b"age-seconds", 0)) * 1000),
         "client": shapes.cut(address.encode(), 100),
+    }
+
+
+_TREND = 60  # number of last batches in the curve of a query
+_SILENT_MS = 60_000  # minimum age of a silent query's last report
+_SILENT_GAPS = 5  # minimum age of that report, in median intervals between reports
+_GAPS = 20  # number of last reports; the intervals between them determine the median
+_MOST_QUERIES, _MOST_STREAMS = 100, 200
+
+
+def queries(asked: Asked) -> dict[str, Any]:
+    """Return each query's last report, the rows per second of its last batches, and its streams with groups."""
+    found: dict[str, list[tuple[int, QueryReport]]] = {}
+    with asked.access.lend() as connection:
+        now = paged_calls.now_ms(connection)
+        for page in entries.pages_back(connection, STREAM.encode(), LAST, most=MAXLEN):
+            for entry_id, words in page:
+                report = from_fields(words)
+                if report is not None and (report.id in found or len(found) < _MOST_QUERIES):
+                    found.setdefault(report.id, []).append((StreamId.parse(entry_id).ms, report))
+        latest = sorted((reports[0] for reports in found.values()), key=lambda each: each[1].query)
+        streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
+        seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
+        streams = [(query, each) for query, each in streams if _bytes(each.stream) in seen]
+        reports = [each for _, each in streams]
+        names = dict.fromkeys(_bytes(each.stream) for each in reports if each.group is not None)
+        # The last sample may be older than a report, so a group that has advanced since would seem to be behind.
+        every = of_groups.groups(connection, names, now, forbidden=set())
+        groups = {(each.stream.name, each.name): each for each in every}
+        differences = _differences(connection, reports, groups)
+    return {
+        "rows": [_row(now, found[report.id]) for _, report in latest],
+        "streams": [
+            _stream(query, each, groups, differences.get(_name(each), ""), asked.snapshot) for query, each in streams
+        ],
+    }
+
+
+def _differences(
+    connection: Connection, reports: Sequence[StreamReport], groups: Mapping[Name, Group]
+) -> dict[Name, str]:
+    """Return the consequence of each group that is behind its query, with the number of entries if it is known."""
+    found: dict[Name, str] = {}
+    for each in reports:
+        group = groups.get(_name(each))
+        if group is None or group.position >= (position := StreamId.parse(each.position)):
+            continue
+        (left,) = inventory.behind(connection, [(group.stream, position)])
+        known = group.exact and group.lag is not None and left.is_exact
+        count = f", {numbers.things((group.lag or 0) - left.entries, 'entry')}" if known else ""
+        found[_name(each)] = f"{BEHIND_CHECKPOINT}{count}"
+    return found
+
+
+def _name(report: StreamReport) -> Name:
+    return _bytes(report.stream), _bytes(report.group or "")
+
+
+def is_silent(ago: int, times: Sequence[int]) -> bool:
+    """Return whether a query's last report is over a minute old, and older than five median intervals of its reports.
+
+    `ago`: milliseconds since the last report; `times`: times of the last reports, newest first.
+    """
+    gaps = sorted(late - early for late, early in pairwise(times[:_GAPS]))
+    usual = gaps[len(gaps) // 2] if gaps else 0
+    return ago > max(_SILENT_MS, _SILENT_GAPS * usual)
+
+
+def _row(now: int, reports: list[tuple[int, QueryReport]]) -> dict[str, Any]:
+    at, report = reports[0]
+    row = QueryRow(report, at, now, is_silent(now - at, [at for at, _ in reports]))
+    return {
+        "query": shapes.cut(report.query.encode(), 200),
+        "id": shapes.cut(report.id.encode(), 200),
+        **measures.document(measures.QUERY, row),
+        "trends": {"rate": [each.rows_per_second for _, each in reversed(reports[:_TREND])]},
+    }
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _stream(
+    query: str, report: StreamReport, groups: Mapping[Name, Group], difference: str, snapshot: Snapshot
+) -> dict[str, Any]:
+    """Return the JSON form of a stream in a query's report, with the current state of the group and its status if it
+    was sampled.
+    """
+    name = _name(report)
+    group, sampled = groups.get(name), snapshot.groups.get(name)
+    has_group = report.group is not None
+    return {
+        "query": shapes.cut(query.encode(), 200),
+        "stream": shapes.name(name[0]),
+        "group": shapes.name(name[1]) if has_group else None,
+        "position": shapes.cut(report.position.encode(), 50),
+        "group_position": None if group is None else str(group.position),
+        "difference": "the group is gone" if has_group and group is None else difference,
+        "status": None if sampled is None else sampled.status.value,
+        "lag": report.lag_entries,
+        "lag_exact": report.lag_exact,
+        "entries_per_second": report.entries_per_second,
+        "lost": report.lost,
     }

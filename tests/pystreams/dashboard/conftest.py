@@ -18,8 +18,8 @@ from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.reading import Decoders, Masks
+from pystreams.dashboard.run import Part, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from spark_streams.config import options
 from streamclient.config.address import Address
 from tests import servers

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
-from pystreams.dashboard import export
+from pystreams.dashboard import endpoints
 from pystreams.streams import entries
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 from tests.suite.waiting import wait_for
@@ -133,7 +133,7 @@ def test_too_large_an_export_is_rejected(
     """An export beyond the limit of entries or bytes is rejected."""
     for at in range(1, 6):
         client.xadd("orders", {"n": "x" * 100}, id=f"{at}-0")
-    monkeypatch.setattr(export, limit, most)
+    monkeypatch.setattr(endpoints, limit, most)
     assert viewer.refused("export", stream="orders") == (413, "TOO_LARGE")
 
 

@@ -12,9 +12,8 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Server, listen
+from pystreams.dashboard.run import Part, Server, listen, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.waiting import wait_for

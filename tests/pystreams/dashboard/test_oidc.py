@@ -23,8 +23,8 @@ from starlette.testclient import TestClient
 
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.oidc import Oidc, Provider, roles
+from pystreams.dashboard.run import Part, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.dashboard.conftest import TOKEN, address_of

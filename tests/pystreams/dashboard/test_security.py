@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from pystreams.commands.verbs import NEEDS
 from pystreams.dashboard import run
 from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Proposed, Session, Sessions
-from pystreams.dashboard.site import BODY_BYTES, QUESTIONS, Guard, host_is_known
+from pystreams.dashboard.run import BODY_BYTES, QUESTIONS, Guard, host_is_known
 from tests import servers
 from tests.pystreams.conftest import verbs
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from pystreams.connect import dashboard_settings, profile_names, read_profile
 from pystreams.dashboard import requests
 from pystreams.dashboard.login import Rules
+from pystreams.dashboard.run import Part, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from pystreams.errors import CommandError
 from streamclient.errors import PystreamsError
 from tests import servers

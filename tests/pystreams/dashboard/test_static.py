@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pystreams.dashboard.site import STATIC
+from pystreams.dashboard.run import STATIC
 
 _PUBLISHED = {  # of the npm package uplot 1.6.32
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",

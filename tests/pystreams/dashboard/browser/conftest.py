@@ -18,9 +18,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, e
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Server, listen
+from pystreams.dashboard.run import Part, Server, listen, site
 from pystreams.dashboard.sampler import Sampler
-from pystreams.dashboard.site import Part, site
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
