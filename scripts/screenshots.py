@@ -212,10 +212,8 @@ def hour(history: History) -> None:
             ("rate",): total * day,
             ("lag",): 1300 + 5200 * slump + 300 * math.sin(at / 200) + chance.gauss(0, 40),
             ("pending",): 430 + 280 * slump + chance.gauss(0, 8),
-            ("entries",): 60_000 + (at + _HOUR) * 2,
             ("memory",): 68e6 + (at + _HOUR) * 2200,
             ("commands",): 1450 * day,
-            ("clients",): 18,
         }
         for stream, rate in STREAMS.items():
             values["rate", stream.encode()] = rate * (day + chance.gauss(0, 0.05))

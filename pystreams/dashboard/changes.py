@@ -362,7 +362,7 @@ def _record_start(asked: Asked, proposed: Proposed) -> dict[str, Any]:
     named = {name: names.shown(key) for name in ("stream", "group", "consumer") if (key := asked.key_or_none(name))}
     plan: Plan = proposed.plan
     record = {
-        "server": asked.server,
+        "server": asked.rules.shown,
         "user": asked.access.session.user,
         "from": asked.origin,
         "action": proposed.action,
@@ -372,17 +372,17 @@ def _record_start(asked: Asked, proposed: Proposed) -> dict[str, Any]:
         "before": {name: before for name, before, _ in plan.facts},
         "after": {name: after for name, _, after in plan.facts},
     }
-    if asked.audit is not None and not proposed.record:
+    if asked.rules.audit is not None and not proposed.record:
         try:
-            proposed.record = asked.audit.record_start(record)
+            proposed.record = asked.rules.audit.record_start(record)
         except UnwritableError as cause:
-            fail("AUDIT_UNWRITABLE", file=asked.audit.path, reason=cause)
+            fail("AUDIT_UNWRITABLE", file=asked.rules.audit.path, reason=cause)
     return record
 
 
 def _record_result(asked: Asked, proposed: Proposed, record: Mapping[str, Any]) -> None:
-    if asked.audit is not None:
-        asked.audit.record_result(proposed.record, record)
+    if asked.rules.audit is not None:
+        asked.rules.audit.record_result(proposed.record, record)
 
 
 _SHOWN = ("time", "id", "event", "user", "from", "action", "stream", "key", "group", "consumer", "plan", "result")
@@ -394,20 +394,20 @@ def audit_page(asked: Asked) -> dict[str, Any]:
 
     A session that may see only some streams gets only changes of these streams. `rows` is None if there is no log.
     """
-    if asked.audit is None:
+    if asked.rules.audit is None:
         return {"rows": None, "total": 0, "file": None}
     search = asked.text("search")[:200].lower()
     found = [
         records
-        for records in asked.audit.recent()
-        if records[0].get("server") == asked.server
+        for records in asked.rules.audit.recent()
+        if records[0].get("server") == asked.rules.shown
         and any(search in " ".join(map(str, record.values())).lower() for record in records)
     ]
     page, total = visible_page(asked, found, lambda records: unquote_to_bytes(str(records[0].get("key", ""))))
     return {
         "rows": [_row(records) for records in page],
         "total": total,
-        "file": str(asked.audit.path) if asked.access.session.whole else None,
+        "file": str(asked.rules.audit.path) if asked.access.session.whole else None,
     }
 
 

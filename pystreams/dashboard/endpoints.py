@@ -391,18 +391,7 @@ class Endpoints:
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
-        rules = self.rules
-        return Asked(
-            given,
-            self._access(session),
-            self.sampler,
-            rules.changes and session.operator,
-            rules.masks,
-            rules.decoders,
-            rules.audit,
-            rules.shown,
-            _host(request),
-        )
+        return Asked(given, self._access(session), self.sampler, self.rules, _host(request))
 
     async def _answered(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
         try:

@@ -289,6 +289,5 @@ def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
         "changes": rules.changes and session.operator,
         "operator": session.operator,
         "audit": rules.audit is not None,
-        "masked": bool(rules.masks),
         "columns": {kind: measures.columns(view) for kind, view in measures.IN_BROWSER.items()},
     }

@@ -29,17 +29,16 @@ from streamwire.stream_id import LAST, StreamId
 
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.
-_SUMS = ("rate", "lag", "pending", "entries")
-_CURVES = (*_SUMS, "memory", "commands", "clients")
+_SUMS = ("rate", "lag", "pending")
+_CURVES = (*_SUMS, "memory", "commands")
 _FACTS = {
-    "release": ("engine_release", "valkey_version", "redis_version"),
-    "role": ("role",),
-    "replicas": ("connected_slaves",),
-    "mode": ("redis_mode",),
-    "uptime_seconds": ("uptime_in_seconds",),
-    "memory": ("used_memory",),
-    "maxmemory": ("maxmemory",),
-    "clients": ("connected_clients",),
+    "role": "role",
+    "replicas": "connected_slaves",
+    "mode": "redis_mode",
+    "uptime_seconds": "uptime_in_seconds",
+    "memory": "used_memory",
+    "maxmemory": "maxmemory",
+    "clients": "connected_clients",
 }
 
 
@@ -65,8 +64,8 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
         "product": servers.product(snapshot.facts),
         "commands_per_second": snapshot.commands,
     }
-    for name, lines in _FACTS.items():
-        value = next((snapshot.facts[line] for line in lines if line in snapshot.facts), None)
+    for name, line in _FACTS.items():
+        value = snapshot.facts.get(line)
         facts[name] = int(value) if value is not None and value.isdigit() else value
     return facts
 

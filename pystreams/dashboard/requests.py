@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.login import Session
-from pystreams.dashboard.reading import AUTOMATIC, NOTHING, Decoders, Masks, Reader
+from pystreams.dashboard.login import Rules, Session
+from pystreams.dashboard.reading import Reader
 from pystreams.dashboard.sampler import Sampler, Snapshot
 from pystreams.errors import fail
 from streamclient.connection import BROKEN, Command, Connection
@@ -139,19 +138,13 @@ class Asked:
     given: Mapping[str, Any]
     access: Access
     sampler: Sampler
-    #: Whether this session may make changes.
-    changes: bool
-    masks: Masks = NOTHING
-    decoders: Decoders = AUTOMATIC
-    audit: Audit | None = None
-    #: Name of the server in the audit log.
-    server: str = ""
+    rules: Rules
     #: Address of the client.
     origin: str = ""
 
     def reader(self, stream: bytes) -> Reader:
         """Return the reader of a stream's entries."""
-        return Reader(self.decoders, self.masks, stream)
+        return Reader(self.rules.decoders, self.rules.masks, stream)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -18,6 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pystreams import measures
@@ -62,6 +63,7 @@ _WELL = (None, Status.OK)
 SORTS = {kind: {each.name: each for each in measures.IN_BROWSER[kind]} for kind in ("streams", "groups")}
 
 
+@dataclass(frozen=True)
 class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
@@ -69,23 +71,20 @@ class Snapshot:
     clients; `unreadable`: see `Totals`.
     """
 
-    def __init__(
-        self,
-        at: int,
-        streams: Mapping[bytes, StreamRow],
-        groups: Mapping[Name, GroupRow],
-        facts: Mapping[str, str],
-        letters: Sequence[bytes] = (),
-        took: float = 0.0,
-        commands: float | None = None,
-        sent: int = 0,
-        unreadable: int = 0,
-    ) -> None:
-        self.at, self.streams, self.groups, self.facts, self.took = at, streams, groups, facts, took
-        self.letters = tuple(letters)
-        self.commands = commands
-        self.sent = sent
-        self.totals = replace(_totals(streams, groups), unreadable=unreadable)
+    at: int
+    streams: Mapping[bytes, StreamRow]
+    groups: Mapping[Name, GroupRow]
+    facts: Mapping[str, str]
+    letters: Sequence[bytes] = ()
+    took: float = 0.0
+    commands: float | None = None
+    sent: int = 0
+    unreadable: int = 0
+
+    @cached_property
+    def totals(self) -> Totals:
+        """The totals over all streams."""
+        return _totals(self)
 
     def judged(self, group: Group) -> GroupRow:
         """Return a group that was read now, with the status and the rates of this sample if the group is in it."""
@@ -111,23 +110,23 @@ class Snapshot:
         return sorted(found, key=SORTS[kind][sort].sorted_by, reverse=falling)
 
 
-def _totals(streams: Mapping[bytes, StreamRow], groups: Mapping[Name, GroupRow]) -> Totals:
+def _totals(snapshot: Snapshot) -> Totals:
+    streams, groups = snapshot.streams.values(), snapshot.groups.values()
     statuses = {status.value: 0 for status in Status}
-    for row in groups.values():
+    for row in groups:
         statuses[row.status.value] += 1
-    rates = [row.stream.rate for row in streams.values() if row.stream.rate is not None]
+    rates = [row.stream.rate for row in streams if row.stream.rate is not None]
     return Totals(
         streams=len(streams),
-        entries=sum(row.stream.length for row in streams.values()),
+        entries=sum(row.stream.length for row in streams),
         groups=len(groups),
-        lag=sum(row.group.lag or 0 for row in groups.values()),
-        pending=sum(row.group.pending for row in groups.values()),
+        lag=sum(row.group.lag or 0 for row in groups),
+        pending=sum(row.group.pending for row in groups),
         rate=sum(rates) if rates or not streams else None,
-        behind_ms=max(
-            (row.group.behind_ms for row in groups.values() if row.group.behind_ms is not None), default=None
-        ),
+        behind_ms=max((row.group.behind_ms for row in groups if row.group.behind_ms is not None), default=None),
         statuses=statuses,
-        exact=all(row.group.exact for row in groups.values()),
+        exact=all(row.group.exact for row in groups),
+        unreadable=snapshot.unreadable,
     )
 
 
@@ -250,20 +249,14 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
 
     A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
     """
-    totals, facts = snapshot.totals, snapshot.facts
+    totals, memory = snapshot.totals, snapshot.facts.get("used_memory", "")
     numbers: dict[Hashable, float | None] = {
         ("rate",): totals.rate,
         ("lag",): totals.lag,
         ("pending",): totals.pending,
-        ("entries",): totals.entries,
         ("commands",): snapshot.commands,
+        ("memory",): int(memory) if memory.isdigit() else None,
     }
-    for key, line in (
-        ("memory", "used_memory"),
-        ("clients", "connected_clients"),
-    ):
-        value = facts.get(line, "")
-        numbers[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
     for name, row in snapshot.streams.items():
         numbers |= {(each.name, name): each.json(row) for each in _OF_STREAM}
     for (name, group), group_row in snapshot.groups.items():

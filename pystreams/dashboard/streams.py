@@ -393,7 +393,6 @@ def letter(found: Letter) -> dict[str, Any]:
     return {
         "id": found.id.decode("ascii", "replace"),
         "stream": shapes.name(found.stream),
-        "original": shapes.cut(found.original, 100),
         "deliveries": found.deliveries,
         "reason": shapes.cut(found.reason),
         "fields": [[shapes.cut(key, 300), shapes.cut(value)] for key, value in pairs[:60]],

@@ -209,7 +209,7 @@ def test_a_user_of_the_server_is_limited_by_the_acl(
         dashboard.wait_for_sample()
         found = dashboard.get("overview")
         assert found["totals"] is None
-        assert found["curves"]["entries"] == {"at": [], "values": []}
+        assert found["curves"]["rate"] == {"at": [], "values": []}
         assert dashboard.refused("stream", stream="yours") == (403, "NOT_PERMITTED")
         assert dashboard.refused("entries", stream="yours") == (403, "NOT_PERMITTED")
         assert dashboard.refused("export", stream="yours") == (403, "NOT_PERMITTED")

@@ -12,7 +12,7 @@ export class Failure extends Error {
 
 // URL prefix of this page's server; empty for the first server. Links are hashes, so following a link keeps the prefix.
 export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
-export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, columns: {} };
+export const state = { session: null, server: "", servers: [], changes: false, operator: true, oidc: false, columns: {} };
 const NAMES = ["stream", "group"]; // parameters that may be empty
 const LOST = "The dashboard does not answer. It was stopped, or cannot be reached.";
 
@@ -79,8 +79,6 @@ export function remember(document) {
   state.server = document.server;
   state.changes = Boolean(document.changes);
   state.operator = document.operator ?? true;
-  state.masked = Boolean(document.masked);
-  state.name = document.name ?? "";
   state.servers = document.servers ?? [];
   state.oidc = Boolean(document.oidc);
   state.columns = document.columns;

@@ -41,6 +41,7 @@ SCREENS = (
     ("servers", "All servers"),
     ("audit", "Audit log"),
     ("stream/nowhere", "There is no stream 'nowhere'"),
+    ("nonsense", "There is no such page."),
 )
 _GONE_MS = 20_000  # timeout of an expectation, generous because the browser shares two cores with other tests
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, expect
 from scripts import tasks_server
 from tests import ROOT, servers
 from tests.pystreams.dashboard.browser.conftest import Shown, row
+from tests.suite.long import long_only
 
 _MOST_TABS = 200
 
@@ -35,7 +36,7 @@ def _reach(control: Locator) -> None:
     raise AssertionError(f"Tab does not reach {control}")
 
 
-@pytest.mark.parametrize("hand", ["mouse", "keyboard"])
+@pytest.mark.parametrize("hand", ["mouse", pytest.param("keyboard", marks=long_only)])
 def test_the_ten_tasks_of_a_stranger(
     hand: str,
     shown: Shown,
@@ -146,7 +147,7 @@ def test_the_ten_tasks_of_a_stranger(
             page.set_viewport_size({"width": width, "height": 800})
             expect(row(page, "archive").get_by_text("GROUP_BEHIND, 5 entries")).to_be_visible()
         step('Click "Server".')
-        press(page.get_by_role("navigation", name="Screens").get_by_role("link", name="Server"))
+        press(page.get_by_role("navigation", name="Screens").get_by_role("link", name="Server", exact=True))
         expect(row(page, "call the command")).to_contain_text("reader")
         expect(row(page, "call the command")).to_contain_text("xreadgroup")
         step('Click "Groups"')
