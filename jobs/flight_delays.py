@@ -6,47 +6,41 @@ The job
 
 1. writes the weather stations' hourly readings to the stream `weather` (a batch write);
 2. starts two streaming queries on the stream `flights`, each with its own consumer group. Both join each departure with
-   the weather at its airport in that hour (a batch read of `weather`). `delay-statistics` updates a hash
-   `delays:<airport>:<visibility>` for each pair, which any Redis client can read. `late-departures` writes departures
-   that left more than three hours late to the stream `alerts`;
+   the weather at its airport in that hour (a batch read of `weather`). `delay-statistics` writes the changed statistics
+   of each batch to the stream `statistics`. `late-departures` writes departures that left more than three hours late to
+   the stream `alerts`;
 3. replays all departures into `flights`, in order of time, while the queries run (batch writes);
 4. waits until all entries are processed and acknowledged, prints the table, and checks every figure against pandas.
 
 Two queries read the stream, rather than one query with two outputs, so each has its own offsets, group and guarantee.
-The statistics are exact even if a batch is repeated: Spark's state counts each entry once, and hashes are overwritten
-with absolute figures. Each alert is written once.
+The statistics are exact even if a batch is repeated: Spark's state counts each entry once, and each figure and alert is
+written once.
 
-This module contains the pipeline. `pystreams.jobs.flight_check` has the data, the check by pandas and the table.
+This module contains the pipeline. `pystreams.jobs.flight_check` has the data and the check by pandas.
 """
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pystreams import output
 from pystreams.errors import Status, fail
 from pystreams.jobs import flight_check
 from pystreams.jobs.job import combined, job
 from pystreams.jobs.run import Run
 from pystreams.streams import group_states as of_groups
-from streamclient import reply_maps
-from streamclient.connection import Command
 
-FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
-AIRPORTS = ("EWR", "JFK", "LGA")
-STATISTICS_KEY = "delays:{airport}:{visibility}"
-STATISTICS_GROUP, ALERTS_GROUP = "delay-statistics", "late-departures"
+STREAMS = FLIGHTS, WEATHER, STATISTICS, ALERTS = "flights", "weather", "statistics", "alerts"
 
 # The fields that the job uses. time_hour is the scheduled hour in UTC as text; together with the airport, it is the key
 # of a reading.
@@ -56,6 +50,10 @@ FLIGHT_SCHEMA = (
 )
 WEATHER_SCHEMA = "origin string, time_hour string, visib double"
 ALERT_SCHEMA = FLIGHT_SCHEMA + ", visib double, visibility string"
+STATISTICS_SCHEMA = (
+    "_ms bigint, _seq bigint, origin string, visibility string, scheduled bigint, cancelled bigint, late bigint, "
+    "very_late bigint, delay_max int, delay_mean double, delay_stddev double"
+)
 
 LATE_MINUTES = 15  # minimum delay that the US Department of Transportation counts as late
 VERY_LATE_MINUTES = 180
@@ -102,7 +100,7 @@ def delay_statistics(departures: DataFrame) -> DataFrame:
 
 def late_departures(departures: DataFrame) -> DataFrame:
     """Keep the departures that left more than three hours late, with the fields of an alert."""
-    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*flight_check.ALERT_FIELDS)
+    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*flight_check.ALERTS)
 
 
 # Reading and writing.
@@ -125,35 +123,17 @@ def write_batch(job: Run, stream: str, rows: pa.Table) -> None:
     job.write(job.spark.createDataFrame(rows).coalesce(1), stream=stream)
 
 
-def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Start the query that stores the statistics in hashes. Batches write absolute figures, so they can be repeated."""
-
-    def store(changed: DataFrame, _batch_id: int) -> None:
-        commands: list[Command] = []
-        for row in changed.collect():
-            figures = {name: value for name, value in row.asDict().items() if value is not None}
-            key = STATISTICS_KEY.format(airport=figures.pop("origin"), visibility=figures.pop("visibility"))
-            commands.append(("HSET", key, *(word for name, value in figures.items() for word in (name, str(value)))))
-        with job.connection() as connection:
-            connection.commands(commands)
-
+def start(
+    job: Run, group: str, result: Callable[[DataFrame], DataFrame], mode: str, target: str, checkpoint: str
+) -> StreamingQuery:
+    """Start a query that reads the departures through a group, joins the weather, and writes its result to a stream."""
+    departures = with_weather(read_stream(job, group), read_batch(job, WEATHER, WEATHER_SCHEMA))
     return (
-        delay_statistics(departures)
-        .writeStream.queryName(STATISTICS_GROUP)
-        .foreachBatch(store)
-        .outputMode("update")
-        .option("checkpointLocation", f"{checkpoint}/{STATISTICS_GROUP}")
-        .start()
-    )
-
-
-def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Start the query that appends an alert to a stream for each departure that left more than three hours late."""
-    return (
-        late_departures(departures)
-        .writeStream.queryName(ALERTS_GROUP)
-        .foreachBatch(lambda rows, _batch_id: job.write(rows, stream=ALERTS))
-        .option("checkpointLocation", f"{checkpoint}/{ALERTS_GROUP}")
+        result(departures)
+        .writeStream.queryName(group)
+        .foreachBatch(lambda rows, _batch_id: job.write(rows, stream=target))
+        .outputMode(mode)
+        .option("checkpointLocation", f"{checkpoint}/{group}")
         .start()
     )
 
@@ -165,12 +145,11 @@ def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQ
 class Outcome:
     """Outcome of a run: contents of the server after the run, and its duration."""
 
-    statistics: dict[flight_check.Group, flight_check.Figures]
-    alerts: list[flight_check.Alert]
+    statistics: pd.DataFrame
+    alerts: pd.DataFrame
     lengths: dict[str, int]  # entries in each stream
     read: dict[str, int]  # entries that each group's query read in this run
     groups: dict[str, tuple[int, int | None]]  # pending count and lag of each group
-    written: int  # entries written in this run
     seconds: float  # from the first write until the last entry was processed
 
 
@@ -179,120 +158,83 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
 
     A run with the checkpoint of an earlier run continues that run, after the entries that are already in the streams.
     """
-    # Keep all progress updates: `entries_read` adds up the entries that they count.
+    # Keep all progress updates, whose entries `Outcome.read` adds up.
     job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
     before = lengths(job)
-    start = time.perf_counter()
+    began = time.perf_counter()
     weather = flight_check.weather_readings().slice(before[WEATHER])
     if weather.num_rows:
         write_batch(job, WEATHER, weather)
     job.say(f"{WEATHER}: {lengths(job)[WEATHER]:,} readings")
-
-    readings = read_batch(job, WEATHER, WEATHER_SCHEMA)
     queries: list[StreamingQuery] = []
     try:
-        for start_query, group in ((start_statistics, STATISTICS_GROUP), (start_alerts, ALERTS_GROUP)):
-            departures = with_weather(read_stream(job, group), readings)
-            queries.append(start_query(job, departures, checkpoint))
+        for query in (
+            ("delay-statistics", delay_statistics, "update", STATISTICS),
+            ("late-departures", late_departures, "append", ALERTS),
+        ):
+            queries.append(start(job, *query, checkpoint))
             # Start one query after the other: sources that start simultaneously can corrupt a table inside Spark that
             # all sources share. Then every task of the data source fails as "not serializable".
             queries[-1].processAllAvailable()
-        replay(job, flight_check.departures().slice(0, limit).slice(before[FLIGHTS]), start)
-        for query in queries:
-            query.processAllAvailable()
-        seconds = time.perf_counter() - start
-        wait_for_acknowledgement(job)
-        after = lengths(job)
+        flights = flight_check.departures().slice(0, limit).slice(before[FLIGHTS])
+        for offset in range(0, flights.num_rows, REPLAY_CHUNK):
+            write_batch(job, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
+            now = lengths(job)
+            job.say(f"{FLIGHTS}: {now[FLIGHTS]:,} departures written, {now[ALERTS]:,} alerts")
+        for each in queries:
+            each.processAllAvailable()
+        seconds = time.perf_counter() - began
         return Outcome(
-            statistics=stored_statistics(job),
-            alerts=stored_alerts(job),
-            lengths=after,
-            read={query.name: entries_read(query) for query in queries},
-            groups=groups(job),
-            written=sum(after.values()) - sum(before.values()),
+            groups=acknowledged(job),
+            statistics=newest_statistics(job),
+            alerts=read_batch(job, ALERTS, ALERT_SCHEMA).select(*flight_check.ALERTS).toPandas(),
+            lengths=lengths(job),
+            read={each.name: sum(progress.numInputRows for progress in each.recentProgress) for each in queries},
             seconds=seconds,
         )
     finally:
-        for query in queries:
-            query.stop()
-
-
-def replay(job: Run, flights: pa.Table, start: float) -> None:
-    """Write the departures in chunks, and report the progress of the queries."""
-    for offset in range(0, flights.num_rows, REPLAY_CHUNK):
-        write_batch(job, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
-        counted = sum(int(figures["scheduled"] or 0) for figures in stored_statistics(job).values())
-        now = lengths(job)
-        job.say(
-            f"{time.perf_counter() - start:5.1f} s  {FLIGHTS}: {now[FLIGHTS]:,} departures written, "
-            f"{counted:,} in the statistics, {now[ALERTS]:,} alerts"
-        )
+        for each in queries:
+            each.stop()
 
 
 def lengths(job: Run) -> dict[str, int]:
     """Return the number of entries in each of the job's streams."""
-    streams = (FLIGHTS, WEATHER, ALERTS)
     with job.connection() as connection:
-        return dict(zip(streams, connection.commands([("XLEN", stream) for stream in streams]), strict=True))
+        return dict(zip(STREAMS, connection.commands([("XLEN", stream) for stream in STREAMS]), strict=True))
 
 
-def groups(job: Run) -> dict[str, tuple[int, int | None]]:
-    """Return the pending count and the lag of each query's consumer group."""
-    with job.connection() as connection:
-        states = of_groups.groups(connection, [FLIGHTS.encode()], 0)
-        return {state.name.decode(): (state.pending, state.lag) for state in states}
-
-
-def wait_for_acknowledgement(job: Run) -> None:
-    """Wait until no group has pending or unread entries, or until the timeout.
+def acknowledged(job: Run) -> dict[str, tuple[int, int | None]]:
+    """Wait until no group has pending or unread entries, or until the timeout. Return both numbers of each group.
 
     Spark commits a batch to its source only at the next trigger, so the entries of the last batch stay pending until
     then.
     """
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while any(state != (0, 0) for state in groups(job).values()) and time.monotonic() < deadline:
+    while True:
+        with job.connection() as connection:
+            states = of_groups.groups(connection, [FLIGHTS.encode()], 0)
+            found = {state.name.decode(): (state.pending, state.lag) for state in states}
+        if all(state == (0, 0) for state in found.values()) or time.monotonic() > deadline:
+            return found
         time.sleep(0.02)
 
 
-def stored_statistics(job: Run) -> dict[flight_check.Group, flight_check.Figures]:
-    """Return the statistics that the hashes contain."""
-    pairs = [(airport, band) for airport in AIRPORTS for band in flight_check.BANDS]
-    with job.connection() as connection:
-        commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
-        found = zip(pairs, map(reply_maps.pairs, connection.commands(commands)), strict=True)
-    return {
-        pair: {name.decode(): float(value) for name, value in figures.items()} for pair, figures in found if figures
-    }
+def newest_statistics(job: Run) -> pd.DataFrame:
+    """Return the last figures of each airport and visibility band."""
+    rows = pd.DataFrame(read_batch(job, STATISTICS, STATISTICS_SCHEMA).toPandas()).sort_values(["_ms", "_seq"])
+    return rows.drop_duplicates(["origin", "visibility"], keep="last")[flight_check.STATISTICS]
 
 
-def stored_alerts(job: Run) -> list[flight_check.Alert]:
-    """Return the alerts, each as a tuple of its fields."""
-    rows = read_batch(job, ALERTS, ALERT_SCHEMA).select(*flight_check.ALERT_FIELDS).collect()
-    return [tuple(row) for row in rows]
-
-
-def entries_read(query: StreamingQuery) -> int:
-    """Return the number of entries that a query has read since it started."""
-    return sum(progress.numInputRows for progress in query.recentProgress)
-
-
-def problems(outcome: Outcome, limit: int | None) -> list[str]:
-    """Return a message for each error in the outcome of a run."""
-    expected = flight_check.joined(limit)
-    expected_alerts = flight_check.alerts(expected)
-    wanted = {
-        FLIGHTS: len(expected),
-        WEATHER: flight_check.weather_readings().num_rows,
-        ALERTS: expected_alerts.total(),
-    }
+def problems(outcome: Outcome, both: pd.DataFrame) -> list[str]:
+    """Return a message for each error in the outcome of a run. `both`: all replayed departures with their weather."""
+    wanted = {FLIGHTS: len(both), WEATHER: flight_check.weather_readings().num_rows}
     return [
-        *flight_check.differences(
-            flight_check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts
-        ),
+        *flight_check.differences(flight_check.statistics(both), outcome.statistics),
+        *flight_check.differences(flight_check.alerts(both), outcome.alerts),
         *(
-            f"stream {stream} has {outcome.lengths[stream]:,} entries instead of {wanted[stream]:,}"
-            for stream in wanted
-            if outcome.lengths[stream] != wanted[stream]
+            f"stream {stream} has {outcome.lengths[stream]:,} entries instead of {length:,}"
+            for stream, length in wanted.items()
+            if outcome.lengths[stream] != length
         ),
         *(
             f"group {group} has {pending} pending entries and a lag of {lag}"
@@ -304,47 +246,30 @@ def problems(outcome: Outcome, limit: int | None) -> list[str]:
 
 def show(outcome: Outcome) -> None:
     """Print the outcome of a run."""
-    read = sum(outcome.read.values())
+    table = outcome.statistics.assign(visibility=pd.Categorical(outcome.statistics["visibility"], flight_check.BANDS))
+    table = table.sort_values(["origin", "visibility"]).rename(columns={"visibility": "miles"})
     print()
-    columns = [
-        output.Column("AIRPORT"),
-        *(output.Column(title, right=True) for title in ("MILES", *flight_check.TITLES.values())),
-    ]
-    output.Output().table(columns, flight_check.rows(outcome.statistics))
+    print(
+        table.to_string(index=False, na_rep="-", formatters={"scheduled": "{:,}".format}, float_format="{:,.1f}".format)
+    )
     print()
     print(", ".join(f"{stream} {length:,}" for stream, length in outcome.lengths.items()), "entries")
     for group, (pending, lag) in outcome.groups.items():
         print(f"group {group}: {outcome.read[group]:,} entries read, {pending} pending, lag {lag}")
-    print(
-        f"{outcome.written:,} entries written and {read:,} read in {outcome.seconds:.1f} s: "
-        f"{(outcome.written + read) / outcome.seconds:,.0f} entries per second"
-    )
-
-
-def verdict(wrong: list[str]) -> int:
-    """Print the errors, or a message of success. Return the job's exit status."""
-    for problem in wrong:
-        print("WRONG:", problem)
-    if not wrong:
-        print("Every figure and every alert equals the result from pandas.")
-    return 1 if wrong else 0
+    read = sum(outcome.read.values())
+    print(f"{read:,} entries read in {outcome.seconds:.1f} s: {read / outcome.seconds:,.0f} entries per second")
 
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
     """Yield the directory of the checkpoints: --checkpoint, or a temporary directory for a run on a server without the
-    keys of another run. Raises LEFTOVERS.
+    streams of another run. Raises LEFTOVERS.
     """
     if job.checkpoint is not None:
         yield job.checkpoint
         return
-    pairs = ((airport, band) for airport in AIRPORTS for band in flight_check.BANDS)
-    keys = [FLIGHTS, WEATHER, ALERTS, *(STATISTICS_KEY.format(airport=a, visibility=b) for a, b in pairs)]
-    with job.connection() as connection:
-        there = connection.commands([("EXISTS", key) for key in keys])
-    leftovers = [key for key, found in zip(keys, there, strict=True) if found]
-    if leftovers:
-        fail("LEFTOVERS", names=shlex.join(leftovers), address=job.address())
+    if leftovers := [stream for stream, length in lengths(job).items() if length]:
+        fail("LEFTOVERS", names=" ".join(leftovers), address=job.address())
     with tempfile.TemporaryDirectory(prefix="flight-delays-") as directory:
         yield directory
 
@@ -368,8 +293,12 @@ def flight_delays(job: Run, limit: int | None) -> None:
     with checkpoint_directory(job) as checkpoint:
         outcome = run(job, checkpoint, limit)
     show(outcome)
-    if verdict(problems(outcome, limit)):
+    wrong = problems(outcome, flight_check.joined(limit))
+    for problem in wrong:
+        print("WRONG:", problem)
+    if wrong:
         click.get_current_context().exit(Status.FAILED)
+    print("Every figure and every alert equals the result from pandas.")
 
 
 if __name__ == "__main__":

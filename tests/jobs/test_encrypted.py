@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 from archive import archive
-from lag import lag
-from redrive import redrive
 
-from pystreams.jobs.job import Job
 from streamclient import pool
 from tests import servers
 from tests.jobs.conftest import archived
@@ -25,11 +22,10 @@ SECRET = "a secret of its own"
 
 @dataclass
 class Site:
-    """A client of the server, the command-line arguments that connect a job to it, and the password's file."""
+    """A client of the server, and the command-line arguments that connect a job to it."""
 
     client: redis.Redis
     words: list[str]
-    password: Path
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
@@ -53,31 +49,8 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         ) as made,
     ):
         made.execute_command("ACL", "SETUSER", "job", "on", f">{SECRET}", "~*", "&*", "+@all")
-        yield Site(made, words, password)
+        yield Site(made, words)
         pool.close_all()
-
-
-def _run(job: Job, *words: str) -> None:
-    assert not job.main([*words], standalone_mode=False)
-
-
-def test_jobs_work_over_tls(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    """`redrive` and `lag` work with the certificate and the password file, and fail without either."""
-    origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r", "n": 1}
-    site.client.xadd("dead", origin)
-    site.client.xgroup_create("dead", "g", "$")
-    _run(redrive, "--stream", "dead", *site.words)
-    assert [fields for _, fields in site.client.xrange("s")] == [{b"n": b"1"}]
-    _run(lag, *site.words)
-    pool.close_all()
-    site.password.write_bytes(b"\xff" + SECRET.encode())
-    assert lag.main(site.words, standalone_mode=False) == 1
-    assert lag.main([*site.words[:4], "--option", "retryTimeoutMs=0"], standalone_mode=False) == 5
-    found = capsys.readouterr()
-    assert "stream=dead group=g lag=0" in found.out
-    assert "UnicodeError: the file is not UTF-8" in found.err
-    assert "tls.certFile and tls.keyFile" in found.err
-    assert SECRET not in found.out + found.err
 
 
 @long_only

@@ -9,8 +9,9 @@ from aggregate import aggregate
 from join import join
 
 from pystreams.jobs import flight_check
-from tests.jobs.choice import FULL, on
+from tests.jobs.choice import on
 from tests.jobs.conftest import Departures, Jobs
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "origin string, time_hour timestamp, dep_delay int, flight int"
@@ -39,21 +40,18 @@ def frame(table: pa.Table) -> pd.DataFrame:
     return found
 
 
+@long_only
 @on("redis")
 def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) -> None:
-    """Each window that the watermark has passed is written once, with the totals from pandas. With LONG_TESTS=1, two
-    runs write them.
-    """
+    """Each window that the watermark has passed is written once by two runs, with the totals from pandas."""
     table = departures.table
     words = [
         "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
         "--sql", figures("3 hours"), "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"),
     ]  # fmt: skip
-    half = 500 if FULL else 0
-    if half:
-        load(jobs, "flights", table.slice(0, half))
-        jobs.run(aggregate, *words)
-    load(jobs, "flights", table.slice(half))
+    load(jobs, "flights", table.slice(0, 500))
+    jobs.run(aggregate, *words)
+    load(jobs, "flights", table.slice(500))
     jobs.run(aggregate, *words)
     rows = frame(table)
     start = rows["time_hour"].dt.floor("3h")
@@ -71,7 +69,7 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
     assert len(jobs.rows("figures")) == len(found)
 
 
-@on("engine")
+@on("redis")
 def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: Departures) -> None:
     load(jobs, "flights", departures.table)
     jobs.run(

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import flight_delays
+import pandas as pd
 import pytest
 import redis
 from pyspark.sql import SparkSession
 
+from pystreams.jobs import flight_check
 from pystreams.jobs.run import Run
 from tests import ROOT
 from tests.servers import Running
@@ -22,6 +24,7 @@ from tests.suite.long import long_only
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@long_only
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
     """spark-submit runs the job on the embedded engine, and the job finds that all results equal those of pandas.
 
@@ -63,35 +66,29 @@ def url(spark_redis: Running) -> str:
     return spark_redis.url
 
 
-@long_only
 @pytest.mark.redis
-def test_a_run_with_the_same_checkpoint_continues_the_one_before(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    """A run with the checkpoint of an earlier one reads only new departures: each is counted once, and each alert is
-    written once.
+@pytest.mark.parametrize("limits", [(300,), pytest.param((2_000, 3_000), marks=long_only)])
+def test_a_run_with_the_same_checkpoint_continues_the_one_before(
+    spark: SparkSession, url: str, tmp_path: Path, limits: tuple[int, ...]
+) -> None:
+    """The results equal those of pandas. A run with the checkpoint of an earlier one reads only new departures: each is
+    counted once, and each alert is written once.
     """
-    checkpoint = str(tmp_path / "checkpoint")
-    with closing(Run("flight_delays", url=url, options={}, checkpoint=checkpoint)) as job:
-        first = flight_delays.run(job, checkpoint, 2_000)
-        assert flight_delays.problems(first, 2_000) == []
-        assert set(first.read.values()) == {2_000}
-        second = flight_delays.run(job, checkpoint, 3_000)
-        assert flight_delays.problems(second, 3_000) == []
-        assert set(second.read.values()) == {1_000}
-        assert second.written == 1_000 + len(second.alerts) - len(first.alerts)
-
-    for wrong in (
-        replace(second, lengths={**second.lengths, "weather": 1}),
-        replace(second, groups={**second.groups, "late-departures": (1, 0)}),
-        replace(second, alerts=second.alerts[1:]),
-        replace(second, statistics=dict(list(second.statistics.items())[1:])),
+    before = 0
+    with closing(Run("flight_delays", url=url, options={}, checkpoint=str(tmp_path))) as job:
+        for limit in limits:
+            outcome = flight_delays.run(job, str(tmp_path), limit)
+            both = flight_check.joined(limit)
+            assert flight_delays.problems(outcome, both) == []
+            assert set(outcome.read.values()) == {limit - before}
+            before = limit
+    for wrong, lines in (
+        (replace(outcome, lengths={**outcome.lengths, "weather": 1}), 1),
+        (replace(outcome, groups={**outcome.groups, "late-departures": (1, 0)}), 1),
+        (replace(outcome, alerts=pd.concat([outcome.alerts, outcome.alerts[:1]])), min(1, len(outcome.alerts))),
+        (replace(outcome, statistics=outcome.statistics[1:]), 1),
     ):
-        assert len(flight_delays.problems(wrong, 3_000)) == 1
-
-
-def test_one_wrong_figure_makes_the_job_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    assert flight_delays.verdict([]) == 0
-    assert flight_delays.verdict(["JFK <1: late is 1, pandas says 2"]) == 1
-    assert "WRONG: JFK <1: late is 1, pandas says 2" in capsys.readouterr().out
+        assert len(flight_delays.problems(wrong, both)) == lines
 
 
 @pytest.mark.redis
@@ -100,7 +97,6 @@ def test_a_new_run_refuses_the_streams_of_an_old_one(
 ) -> None:
     with redis.Redis.from_url(url) as client:
         client.xadd("flights", {"flight": "1"})
-        client.hset("delays:EWR:<1", "late", 1)
     assert flight_delays.flight_delays.main(["--url", url], standalone_mode=False) == 1
     assert "[LEFTOVERS]" in (errors := capsys.readouterr().err)
-    assert "DEL flights 'delays:EWR:<1'" in errors
+    assert "DEL flights" in errors

@@ -9,7 +9,6 @@ import random
 import shutil
 import time
 from collections import Counter
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,7 +16,6 @@ from aggregate import aggregate
 from archive import archive
 from ingest import ingest
 from join import join
-from redrive import redrive
 from replay import replay
 
 from pystreams.jobs.job import Job
@@ -25,9 +23,7 @@ from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, Departures, Jobs, archived
 from tests.jobs.processes import submitted
 from tests.jobs.test_figures import SCHEMA, figures, frame, load
-from tests.servers import topologies
 from tests.suite.long import long_only
-from tests.suite.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, long_only]
 KILLS = 2
@@ -45,7 +41,7 @@ def killed_once(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100
     """Start the job, and kill it this many seconds after its first progress message."""
     assert job.name is not None
     with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
-        running.wait_for("batch ", " of ", "letters", "done")
+        running.wait_for("batch ", " of ", "done")
         time.sleep(seconds)
         if not running.ended:
             running.kill()
@@ -121,57 +117,6 @@ def test_join(jobs: Jobs, departures: Departures) -> None:
     keys = ["origin", "carrier", "flight", "sched_dep_time", "time_hour"]
     both = left[keys].merge(left[keys], on=keys)
     assert Counter(row["flight"] for row in jobs.rows("both")) == Counter(both["flight"])
-
-
-@on("engine")
-def test_redrive(jobs: Jobs) -> None:
-    """On one node, no kill loses or duplicates a letter, and in the end each letter is replayed once."""
-    pipeline = jobs.client.pipeline(transaction=False)
-    for n in range(60_000):
-        origin = {"_original_stream": "s", "_original_id": f"{n}-1", "_original_deliveries": 3, "_reason": "r"}
-        pipeline.xadd("dead", {**origin, "n": n})
-    pipeline.execute()
-    draw = random.Random(7)
-    for _ in range(5):
-        with submitted(jobs.directory, "redrive", "--stream", "dead", "--rate", 5000, "--url", jobs.url) as running:
-            before = jobs.client.xlen("dead")
-            while jobs.client.xlen("dead") == before and not running.ended:
-                time.sleep(0.01)
-            time.sleep(draw.uniform(0, 0.3))
-            running.kill()
-        back, left = jobs.client.xlen("s"), jobs.client.xlen("dead")
-        assert back + left == 60_000
-    jobs.run(redrive, "--stream", "dead")
-    assert [int(row["n"]) for row in jobs.rows("s")] == list(range(60_000))
-
-
-@pytest.mark.redis
-def test_redrive_between_slots_of_a_cluster(tmp_path: Path) -> None:
-    """Between slots, a kill may leave a letter in both streams. In the end, each letter is replayed once, and no note
-    is left.
-    """
-    with topologies.cluster() as cluster, cluster.client() as client:
-        origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r"}
-        pipeline = client.pipeline()
-        for n in range(20_000):
-            pipeline.xadd("dead", {**origin, "n": n})
-        pipeline.execute()
-        draw = random.Random(7)
-        for _ in range(5):
-            before = client.xlen("s")
-            with submitted(tmp_path, "redrive", "--stream", "dead", "--rate", 2000, "--url", cluster.url) as running:
-                wait_for(
-                    lambda before=before, running=running: client.xlen("s") > before or running.ended, "letters", 60
-                )
-                time.sleep(draw.uniform(0, 0.5))
-                running.kill()
-            assert client.xlen("s") + client.xlen("dead") >= 20_000
-        with submitted(tmp_path, "redrive", "--stream", "dead", "--url", cluster.url) as running:
-            running.wait_for("put back: ")
-            running.process.wait(60)
-        assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == list(range(20_000))
-        assert client.xlen("dead") == 0
-        assert sorted(client.keys(target_nodes=client.ALL_NODES)) in ([b"s"], [b"dead", b"s"])
 
 
 @on("engine")

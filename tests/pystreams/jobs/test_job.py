@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import click
 import pytest
-import redis
 from aggregate import aggregate
 from archive import archive
 from ingest import ingest
 from join import join
-from lag import lag
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import DataStreamWriter
-from redrive import redrive
 from replay import replay
 
 from pystreams.errors import Status
 from pystreams.jobs.job import Job, job
 from pystreams.jobs.run import Run
 from spark_streams.config import options
-from streamclient.pool import close_all
 from tests import ROOT
-from tests.servers import Running
 
-JOBS = [aggregate, archive, ingest, join, lag, redrive, replay]
+JOBS = [aggregate, archive, ingest, join, replay]
 
 
 def failure(each: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -99,10 +93,10 @@ def test_an_unusable_file_is_an_error_with_its_reason(
 ) -> None:
     file = tmp_path / "job.toml"
     file.write_bytes(text)
-    status, error = failure(redrive, capsys, "--conf", str(file))
+    status, error = failure(aggregate, capsys, "--conf", str(file))
     assert status == Status.USAGE
     assert error.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
-    status, error = failure(redrive, capsys, "--conf", str(tmp_path / "none.toml"))
+    status, error = failure(aggregate, capsys, "--conf", str(tmp_path / "none.toml"))
     assert (status, "[FILE_UNUSABLE]" in error) == (Status.MISSING, True)
 
 
@@ -110,12 +104,12 @@ def test_missing_settings_are_errors_before_spark_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
-    assert failure(lag, capsys)[1].startswith("error: [MISSING_SERVER] The job lag has no server")
-    words = ["--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=1"]
-    assert failure(lag, capsys, *words)[0] == Status.UNREACHABLE
-    assert "[UNKNOWN_OPTION]" in failure(lag, capsys, "--option", "tls.caFil=x")[1]
-    assert "[INVALID_VALUE] --trigger is 'often'" in failure(lag, capsys, "--trigger", "often")[1]
-    assert "[INVALID_VALUE] --to is 'file'" in failure(lag, capsys, "--to", "file")[1]
+    words = ["--sql", "SELECT 1", "--stream", "s", "--to", "console"]
+    error = failure(aggregate, capsys, *words)[1]
+    assert error.startswith("error: [MISSING_SERVER] The job aggregate has no server")
+    assert "[UNKNOWN_OPTION]" in failure(aggregate, capsys, *words, "--option", "tls.caFil=x")[1]
+    assert "[INVALID_VALUE] --trigger is 'often'" in failure(aggregate, capsys, *words, "--trigger", "often")[1]
+    assert "[INVALID_VALUE] --to is 'file'" in failure(aggregate, capsys, *words, "--to", "file")[1]
 
 
 def test_a_query_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,60 +131,13 @@ def test_options_are_split_by_use() -> None:
     assert options.for_connections(given) == {"user": "u"}
 
 
-LETTER = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": "3"}
-
-
-def test_redrive_filters_letters_and_a_dry_run_changes_nothing(
-    client: redis.Redis, instance: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for n in range(7):
-        client.xadd("failed", {**LETTER, "_reason": "timeout" if n % 2 else "malformed", "n": n})
-    words = ["--stream", "failed", "--url", instance.url, "--reason", "TIME"]
-    assert redrive.main([*words, "--dry-run"], standalone_mode=False) is None
-    assert "3 letters would go to orders: timeout" in capsys.readouterr().out
-    assert (client.xlen("failed"), client.exists("orders")) == (7, 0)
-    redrive.main([*words, "--limit", "2"], standalone_mode=False)
-    assert [fields[b"n"] for _, fields in client.xrange("orders")] == [b"1", b"3"]
-    assert [fields[b"n"] for _, fields in client.xrange("failed")] == [b"0", b"2", b"4", b"5", b"6"]
-    client.xadd("failed", {**LETTER, "_reason": "no original"})
-    capsys.readouterr()
-    redrive.main([*words[:4], "--to", "elsewhere"], standalone_mode=False)
-    assert "put back: 5 letters\n" in capsys.readouterr().out
-    assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (1, 5, 2)
-    assert redrive.main(["--stream", "none", "--url", instance.url], standalone_mode=False) == Status.MISSING
-
-
-@pytest.fixture
-def no_connection_is_kept() -> Iterator[None]:
-    """Close the connections that the process keeps for jobs, because other tests may count the server's clients."""
-    yield
-    close_all()
-
-
-@pytest.mark.usefixtures("no_connection_is_kept")
-def test_lag_writes_to_the_console_and_a_stream(
-    client: redis.Redis, instance: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for n in range(5):
-        client.xadd("orders", {"n": n})
-    client.xgroup_create("orders", 'a"b', 0)
-    client.xreadgroup('a"b', "c", {"orders": ">"}, count=2)
-    assert lag.main(["--url", instance.url], standalone_mode=False) is None
-    out = capsys.readouterr().out
-    assert 'stream=orders group=a"b lag=3 exact=true' in out
-    assert "1 groups, largest lag 3" in out
-    lag.main(["--url", instance.url, "--pattern", "or*", "--to", "stream:lags"], standalone_mode=False)
-    ((_, fields),) = client.xrange("lags")
-    assert (fields[b"stream"], fields[b"lag"], fields[b"pending"]) == (b"orders", b"3", b"2")
-
-
 @pytest.mark.parametrize("rate", ["inf", "0", "-1", "1e-300"])
-@pytest.mark.parametrize(("each", "flag"), [(redrive, "--rate"), (replay, "--rate"), (replay, "--speed")], ids=str)
-def test_an_invalid_rate_is_rejected(each: Job, flag: str, rate: str) -> None:
+@pytest.mark.parametrize("flag", ["--rate", "--speed"])
+def test_an_invalid_rate_is_rejected(flag: str, rate: str) -> None:
     """A rate that is not a positive integer, or a speed that is not positive, finite and large enough, is rejected."""
-    needed = ["--stream", "s"] if each is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
+    words = ["--from", "a", "--to", "s", "--checkpoint", "c", flag, rate, "--url", "redis://localhost:1"]
     with pytest.raises(click.BadParameter, match=rf"'{rate}' is not a valid integer|is not in the range"):
-        each.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
+        replay.main(words, standalone_mode=False)
 
 
 def test_an_error_within_the_query_plan_is_not_shown() -> None:
