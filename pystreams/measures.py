@@ -6,11 +6,11 @@ measure, add a record and name it in the views that show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pystreams.streams.group_states import SEVERITY, Consumer, Group, Status, judge
+from pystreams.streams.group_states import SEVERITY, STYLES, Consumer, Group, Status, judge
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport
@@ -86,7 +86,7 @@ class Form:
     """Presentation of a kind of value. `name`: name of the form in the dashboard's pages.
 
     `text`: converts a value, or None, to text for a terminal. `json` and `sample`: convert a value to JSON and to a
-    metric. `unit`: suffix of the JSON key.
+    metric. `unit`: suffix of the JSON key. `styles`: colours of texts, on terminals.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Form:
     sample: Callable[[Any], float] = _same
     unit: str = ""
     right: bool = True
+    styles: Mapping[str, str] | None = field(default=None, compare=False)
 
 
 STATUS_NUMBERS = {status: number for number, status in enumerate(Status)}
@@ -105,9 +106,17 @@ DURATION = Form("duration", times.shown, _seconds, _seconds, "_seconds")
 ID = Form("id", lambda at: "-" if at is None else str(at), str, lambda at: at.ms, right=False)
 FLAG = Form("flag", lambda flag: "yes" if flag else "no", sample=float, right=False)
 STATUS = Form(
-    "status", lambda status: status or "", lambda status: status.value, STATUS_NUMBERS.__getitem__, right=False
+    "status",
+    lambda status: status or "",
+    lambda status: status.value,
+    STATUS_NUMBERS.__getitem__,
+    right=False,
+    styles=STYLES,
 )
 NAME = Form("name", names.shown, right=False)
+#: A name, or other bytes, that is also in documents.
+WORD = Form("word", lambda word: "-" if word is None else names.shown(word), names.as_json, right=False)
+TEXT = Form("text", lambda text: "-" if text is None else str(text), right=False)
 
 Row = TypeVar("Row")
 

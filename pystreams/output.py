@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -57,7 +57,7 @@ class Column:
 
     title: str
     right: bool = False
-    styles: dict[str, str] | None = None
+    styles: Mapping[str, str] | None = None
 
 
 class _Console(Console):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pystreams.commands.verbs import Run, verb, verb_group
+from pystreams import measures
+from pystreams.commands.verbs import Run, verb, verb_group, write_rows
 from pystreams.errors import fail
-from pystreams.output import Column
+from pystreams.measures import TEXT, WORD, Measure, View
 from pystreams.streams import inventory, paged_calls, seeks
 from pystreams.values import names, numbers, times
 from streamclient import record_keys
@@ -28,6 +29,14 @@ _number = click.argument("number", type=click.IntRange(0), metavar="BATCH")
 _committed = click.option("--committed", is_flag=True, help="Allow a batch that is complete but is repeated.")
 
 
+_BATCHES: View[Batch] = (
+    Measure("name", lambda row: row.name, TEXT),
+    Measure("batch", lambda row: row.number),
+    Measure("streams", lambda row: row.streams),
+    Measure("rows", lambda row: row.rows),
+)
+
+
 @verb("ls", needs=f"{_READS} +scan", examples=("pystreams batches ls", "pystreams batches ls -o json"))
 def list_batches(run: Run) -> None:
     """List the batches that are not complete, of queries that are running or were interrupted."""
@@ -43,13 +52,7 @@ def list_batches(run: Run) -> None:
         number = withdrawal.interrupted(run.connection, name)
         if number is not None:
             found.append(withdrawal.look(run.connection, name, number, find=False))
-    if run.out.structured:
-        rows = [{**_head(each), "rows": each.rows, "streams": each.streams} for each in found]
-        run.out.document({"batches": rows}, "batches")
-        return
-    columns = [Column("NAME"), Column("BATCH", right=True), Column("STREAMS", right=True), Column("ROWS", right=True)]
-    rows_of = ([each.name, str(each.number), str(each.streams), numbers.count(each.rows)] for each in found)
-    run.out.table(columns, rows_of, empty="All batches are complete.")
+    run.show("batches", _BATCHES, found, empty="All batches are complete.")
 
 
 @verb("show", needs=_READS, examples=("pystreams batches show 5b8f2c1e-9d1c-4e0a-8f57-1f1a5c8c7d1b 17",))
@@ -170,37 +173,31 @@ def _warn(run: Run, batch: Batch, found: int) -> None:
                 )
 
 
+_WRITTEN: View[dict[str, Any]] = (
+    Measure("stream", lambda row: row["stream"], WORD),
+    Measure("partition", lambda row: row["partition"]),
+    Measure("rows", lambda row: row["rows"]),
+    Measure("found", lambda row: row["found"]),
+    Measure("first", lambda row: row["first"], TEXT),
+    Measure("last", lambda row: row["last"], TEXT),
+)
+
+
 def _preview(run: Run, batch: Batch) -> None:
-    rows = [
-        [
-            names.shown(each.pop("name")),
-            str(each["partition"]),
-            numbers.count(each["rows"]),
-            numbers.count(each["found"]),
-            each["first"] or "-",
-            each["last"] or "-",
-        ]
-        for each in _rows(batch)
-    ]
-    columns = [Column("STREAM"), *(Column(title, right=True) for title in ("PARTITION", "ROWS", "FOUND"))]
-    run.out.table([*columns, Column("FIRST"), Column("LAST")], rows, empty="No rows.")
-
-
-def _head(batch: Batch) -> dict[str, Any]:
-    return {"name": batch.name, "batch": batch.number}
+    write_rows(run.out, _WRITTEN, _rows(batch), empty="No rows.")
 
 
 def _document(batch: Batch) -> dict[str, Any]:
-    streams = [{"stream": names.as_json(each.pop("name")), **each} for each in _rows(batch)]
-    document = {**_head(batch), "complete": batch.is_committed, "rows": batch.rows, "streams": streams}
-    return {**document, "withdrawn": [*batch.withdrawn]}
+    streams = [measures.document(_WRITTEN, each) for each in _rows(batch)]
+    head = {"name": batch.name, "batch": batch.number, "complete": batch.is_committed, "rows": batch.rows}
+    return {**head, "streams": streams, "withdrawn": [*batch.withdrawn]}
 
 
 def _rows(batch: Batch) -> list[dict[str, Any]]:
     """Return the rows of each stream and partition: their number, how many were found, and the first and last ID."""
     found: dict[tuple[bytes, int], dict[str, Any]] = {}
     for each in batch.written:
-        blank = {"name": each.stream, "partition": each.partition, "rows": 0, "found": 0, "first": None, "last": None}
+        blank = {"stream": each.stream, "partition": each.partition, "rows": 0, "found": 0, "first": None, "last": None}
         row = found.setdefault((each.stream, each.partition), blank)
         row["rows"] += each.rows
         row["found"] += len(each.ids)

@@ -4,8 +4,7 @@ positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import click
 
@@ -13,19 +12,17 @@ from pystreams.commands.arguments import NAME
 from pystreams.commands.verbs import Run, exit_with_found, verb, verb_group
 from pystreams.files import checkpoints
 from pystreams.files.checkpoints import Checkpoint, Source
-from pystreams.output import Column
+from pystreams.measures import ID, TEXT, WORD, Estimate, Measure, View
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, transfer
 from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.sampling import BEHIND_CHECKPOINT
-from pystreams.values import names, numbers
+from pystreams.values import numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId
 
 _READS = "+xinfo +time"
-_COLUMNS = [Column("STREAM"), Column("COMMITTED"), Column("PLANNED"), Column("END"), Column("LEFT", right=True)]
-_COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"-": "green"})]
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comp
 
 
 def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
-    """Return the difference and its consequence for the query, or an empty text if there is none."""
+    """Return the difference and its consequence for the query, or an empty text if they agree."""
     planned = source.planned[name]
     if stream is None:
         return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
@@ -98,43 +95,32 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
     return ""
 
 
-def _document(row: Comparison) -> dict[str, Any]:
-    return {
-        "source": row.source.name,
-        "consume": row.source.consume,
-        "stream": row.name,
-        "committed": None if row.committed is None else str(row.committed),
-        "planned": str(row.planned),
-        "end": None if row.stream is None else str(row.stream.last_id),
-        "left": None if row.left is None else row.left.entries,
-        "left_exact": row.left is not None and row.left.is_exact,
-        "group": None if row.group is None else names.as_json(row.group.name),
-        "position": None if row.group is None else str(row.group.position),
-        "difference": row.difference or None,
-    }
-
-
-def _cells(row: Comparison) -> list[str]:
-    return [
-        names.shown(row.name.encode()),
-        "-" if row.committed is None else str(row.committed),
-        str(row.planned),
-        "-" if row.stream is None else str(row.stream.last_id),
-        "-" if row.left is None else numbers.count(row.left.entries, exact=row.left.is_exact),
-        "-" if row.group is None else names.shown(row.group.name),
-        "-" if row.group is None else str(row.group.position),
-        row.difference or "-",
-    ]
+_COMPARED: View[Comparison] = (
+    Measure("stream", lambda row: row.name.encode(), WORD),
+    Measure("committed", lambda row: row.committed, ID),
+    Measure("planned", lambda row: row.planned, ID),
+    Measure("end", lambda row: None if row.stream is None else row.stream.last_id, ID),
+    Measure(
+        "left",
+        lambda row: None if row.left is None else row.left.entries,
+        estimate=Estimate(lambda row: row.left is not None and row.left.is_exact),
+    ),
+    Measure("group", lambda row: None if row.group is None else row.group.name, WORD),
+    Measure("position", lambda row: None if row.group is None else row.group.position, ID),
+    Measure("difference", lambda row: row.difference or None, replace(TEXT, styles={"-": "green"})),
+)
+_SOURCE: View[Comparison] = (
+    Measure("source", lambda row: row.source.name, TEXT),
+    Measure("consume", lambda row: row.source.consume, TEXT),
+)
 
 
 def _show(run: Run, checkpoint: Checkpoint, rows: list[Comparison], empty: str) -> None:
-    if run.out.structured:
-        head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
-        run.out.document({**head, "streams": [_document(row) for row in rows]}, "streams")
-        return
     finished = "no batch is committed" if checkpoint.finished is None else f"batch {checkpoint.finished} is committed"
-    run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was started, {finished}.")
-    run.out.table(_COLUMNS, [_cells(row) for row in rows], empty=empty)
+    if not run.out.structured:
+        run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was started, {finished}.")
+    head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
+    run.show("streams", _COMPARED, rows, more=_SOURCE, empty=empty, **head)
 
 
 @verb(

@@ -11,11 +11,24 @@ from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb, verb_group
 from pystreams.errors import error, fail, status_of
-from pystreams.output import Column, Output
+from pystreams.measures import BYTES, DURATION, TEXT, Form, Measure, View
+from pystreams.output import Output
 from pystreams.streams import checkup, servers
-from pystreams.streams.checkup import STYLES, Verdict
-from pystreams.values import numbers, times
+from pystreams.streams.checkup import STYLES, Finding, Verdict
+from pystreams.streams.servers import Replica
+from pystreams.values import times
 from streamwire import bootstrap
+
+_REPLICATION: View[Replica] = (
+    Measure("node", lambda row: row.node, TEXT),
+    Measure("role", lambda row: row.role, TEXT),
+    Measure("state", lambda row: row.state, TEXT),
+    Measure("offset", lambda row: row.offset),
+    Measure("behind", lambda row: row.behind, BYTES, "behind_bytes"),
+    Measure(
+        "seen", lambda row: None if row.lag is None else row.lag * 1000, DURATION, "seen_seconds_ago", title="LAST SEEN"
+    ),
+)
 
 
 @verb(
@@ -50,35 +63,15 @@ def replication(run: Run, failover: bool, wait: str) -> None:
             after = servers.fail_over(run.connection, seconds)
             run.done(f"The master was {before} and is {after}.", {"from": str(before), "to": str(after)})
         return
-    found = servers.replication(run.connection)
-    columns = [Column("NODE"), Column("ROLE"), Column("STATE"), Column("OFFSET", right=True)]
-    columns += [Column("BEHIND", right=True), Column("LAST SEEN", right=True)]
-    cells = [
-        [
-            each.node,
-            each.role,
-            each.state,
-            numbers.count(each.offset),
-            numbers.size(each.behind),
-            "-" if each.lag is None else times.shown(each.lag * 1000),
-        ]
-        for each in found
-    ]
-    records = [
-        {
-            "node": each.node,
-            "role": each.role,
-            "state": each.state,
-            "offset": each.offset,
-            "behind_bytes": each.behind,
-            "seen_seconds_ago": each.lag,
-        }
-        for each in found
-    ]
-    if run.out.structured:
-        run.out.document({"servers": records}, "servers")
-    else:
-        run.out.table(columns, cells, empty="No servers.")
+    run.show("servers", _REPLICATION, servers.replication(run.connection), empty="No servers.")
+
+
+_FINDINGS: View[Finding] = (
+    Measure("check", lambda row: row.subject, TEXT, "what"),
+    Measure("verdict", lambda row: row.verdict.value, Form("verdict", str, right=False, styles=STYLES)),
+    Measure("found", lambda row: row.found, TEXT),
+)
+_ADVICE: View[Finding] = (Measure("advice", lambda row: row.advice, TEXT),)
 
 
 @verb(
@@ -94,10 +87,9 @@ def replication(run: Run, failover: bool, wait: str) -> None:
 def doctor(run: Run, address: str | None, probe: bool) -> None:
     """Check a server's capabilities, security and durability, and the user's permissions, and give advice.
 
-    Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. The security checks
-    cover passwords, encryption, the permission for each command, and rights of the default user. The server's files are
-    checked only if this command runs on the server's machine. Nothing is changed. Ends with status 3 if there is a
-    problem.
+    Checks the release, clocks, scripts, eviction, memory, persistence and replicas. The security checks cover
+    passwords, encryption, the permission for each command, and rights of the default user. Nothing is changed. Ends
+    with status 3 if there is a problem.
 
     The permission for each command is known if the user may call ACL DRYRUN, or with --probe.
     """
@@ -108,18 +100,10 @@ def doctor(run: Run, address: str | None, probe: bool) -> None:
         for finding in checkup.check(run.connection, probe=probe):
             findings.append(finding)
             advance(1)
-    if run.out.structured:
-        rows = [
-            {"what": each.subject, "verdict": each.verdict.value, "found": each.found, "advice": each.advice}
-            for each in findings
-        ]
-        run.out.document({"url": run.connection.address.shown, "findings": rows}, "findings")
-    else:
-        columns = [Column("CHECK"), Column("VERDICT", styles=STYLES), Column("FOUND")]
-        run.out.table(columns, [[each.subject, each.verdict.value, each.found] for each in findings])
-        advice = [f"{each.subject}: {each.advice}" for each in findings if each.advice and each.verdict != Verdict.OK]
-        if advice:
-            run.out.line()
+    run.show("findings", _FINDINGS, findings, more=_ADVICE, url=run.connection.address.shown)
+    advice = [f"{each.subject}: {each.advice}" for each in findings if each.advice and each.verdict != Verdict.OK]
+    if advice and not run.out.structured:
+        run.out.line()
         for line in advice:
             run.out.line(line)
     if any(each.verdict == Verdict.PROBLEM for each in findings):

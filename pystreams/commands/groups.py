@@ -6,7 +6,7 @@ import itertools
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -33,8 +33,7 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.files.rows import read_positions
-from pystreams.measures import GroupRow
-from pystreams.output import Column
+from pystreams.measures import ID, WORD, Estimate, GroupRow, Measure, View
 from pystreams.streams import entries, inventory, paged_calls, seeks
 from pystreams.streams import group_states as of_groups
 from pystreams.streams.group_states import Group, Status, judge
@@ -73,21 +72,6 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
     return groups_of(run, stream, groups, limit)
 
 
-def _preview_groups(run: Run, groups: list[Group]) -> None:
-    """Show the groups that are to be removed."""
-    columns = [Column("STREAM"), Column("GROUP"), Column("PENDING", right=True), Column("CONSUMERS", right=True)]
-    rows = [
-        [
-            names.shown(each.stream.name),
-            names.shown(each.name),
-            numbers.count(each.pending),
-            numbers.count(each.consumer_count),
-        ]
-        for each in groups
-    ]
-    run.preview(columns, rows)
-
-
 @verb(
     "seek",
     needs=f"{_READS} +xrevrange +xgroup|setid {seeks.NEEDS}",
@@ -115,7 +99,7 @@ def _preview_groups(run: Run, groups: list[Group]) -> None:
     "--from-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="File with streams, groups and positions: CSV, JSON or JSON lines, as 'groups ls' writes them.",
+    help="File with streams, groups and positions: CSV or JSON lines, as 'groups ls' writes them.",
 )
 @_force_future
 def seek(
@@ -181,14 +165,24 @@ def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
     return [seeks.to_id(there[which], position, beyond=beyond) for which, position in wanted.items()]
 
 
-_MOVES = [
-    Column("STREAM"),
-    Column("GROUP"),
-    Column("POSITION"),
-    Column("LAG", right=True),
-    Column("NEW POSITION"),
-    Column("NEW LAG", right=True),
-]
+class _After(NamedTuple):
+    """A move, with the group's lag after it and whether that is exact."""
+
+    move: Move
+    lag: int | None
+    exact: bool
+
+
+_MOVES: View[_After] = (
+    Measure("stream", lambda row: row.move.group.stream.name, WORD),
+    Measure("group", lambda row: row.move.group.name, WORD),
+    Measure("position", lambda row: row.move.group.position, ID, "from"),
+    Measure(
+        "lag", lambda row: row.move.group.lag, key="lag_before", estimate=Estimate(lambda row: row.move.group.exact)
+    ),
+    Measure("to", lambda row: row.move.position, ID, title="NEW POSITION"),
+    Measure("lag_after", lambda row: row.lag, estimate=Estimate(lambda row: row.exact), title="NEW LAG"),
+)
 
 
 def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
@@ -196,35 +190,20 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
     if not moves:
         run.done("No group matches.", {"moved": 0, "groups": []}, "groups")
         return
-    after = seeks.lags_after(run.connection, moves)
-    documents, rows = [], []
-    for move, (lag, exact) in zip(moves, after, strict=True):
+    rows = [_After(move, *lag) for move, lag in zip(moves, seeks.lags_after(run.connection, moves), strict=True)]
+    for move in moves:
         group = move.group
         for text in filter(None, (move.warning, seeks.consequence(move))):
             run.out.warn(text if single else f"{names.shown(group.name)} of {names.shown(group.stream.name)}: {text}")
-        change = {"from": str(group.position), "to": str(move.position), "lag_before": group.lag}
-        change |= {"lag_before_exact": group.exact, "lag_after": lag, "lag_after_exact": exact}
-        named = {"stream": names.as_json(group.stream.name), "group": names.as_json(group.name)}
-        documents.append(change if single else named | change)
-        rows.append(
-            [
-                names.shown(group.stream.name),
-                names.shown(group.name),
-                str(group.position),
-                numbers.count(group.lag, exact=group.exact),
-                str(move.position),
-                numbers.count(lag, exact=exact),
-            ]
-        )
-    skipped = sum(seeks.skipped(move.group, lag) for move, (lag, _) in zip(moves, after, strict=True))
+    skipped = sum(seeks.skipped(row.move.group, row.lag) for row in rows)
     skips = f", which skips {numbers.things(skipped, 'undelivered entry')}" if skipped else ""
     pending = sum(move.group.pending for move in moves)
     if pending:
         run.out.note(f"Entries that stay pending: {pending:,}. See 'pystreams pending ls'.")
+    documents = [measures.document(_MOVES, row) for row in rows]
     if single:
-        stream, group_name, position, lag_then, target, lag_now = rows[0]
-        plan = f"move the group {group_name} of {stream} from {position} (lag {lag_then}) to {target} (lag {lag_now})"
-        plan += skips
+        stream, name, position, lag_then, target, lag_now = (each.text(rows[0]) for each in _MOVES)
+        plan = f"move the group {name} of {stream} from {position} (lag {lag_then}) to {target} (lag {lag_now}){skips}"
         document, records = documents[0], ""
     else:
         run.preview(_MOVES, rows)
@@ -236,7 +215,7 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
     problems = seeks.carry_out(run.connection, moves)
     run.warn_of(problems, len(moves))
     if single:
-        run.done(f"{group_name} of {stream}: {position} -> {target}, lag {lag_then} -> {lag_now}", document)
+        run.done(f"{name} of {stream}: {position} -> {target}, lag {lag_then} -> {lag_now}", document)
         return
     moved = len(moves) - len(problems)
     run.done(f"Moved {numbers.things(moved, 'group')}.", {"moved": moved, **document}, records, problems)
@@ -283,6 +262,14 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
         run.done(f"Created the group {names.shown(group)} of {names.shown(stream)} at {where}.", created)
 
 
+_REMOVED: View[Group] = (
+    Measure("stream", lambda row: row.stream.name, WORD),
+    Measure("group", lambda row: row.name, WORD),
+    Measure("pending", lambda row: row.pending),
+    Measure("consumers", lambda row: row.consumer_count),
+)
+
+
 @verb(
     "rm",
     needs=f"{_READS} +xgroup|destroy {seeks.NEEDS}",
@@ -312,20 +299,12 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
             )
     pending = sum(each.pending for each in chosen)
     consumers = sum(each.consumer_count for each in chosen)
-    documents = [
-        {
-            "stream": names.as_json(each.stream.name),
-            "group": names.as_json(each.name),
-            "pending": each.pending,
-            "consumers": each.consumer_count,
-        }
-        for each in chosen
-    ]
     if len(chosen) == 1:
         subject = f"the group {names.shown(chosen[0].name)} of {names.shown(chosen[0].stream.name)}"
     else:
         subject = numbers.things(len(chosen), "group")
-        _preview_groups(run, chosen)
+        run.preview(_REMOVED, chosen)
+    documents = [measures.document(_REMOVED, each) for each in chosen]
     plan = (
         f"remove {subject} with {numbers.things(pending, 'pending entry')} and {numbers.things(consumers, 'consumer')}"
     )
@@ -423,6 +402,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
         "pystreams groups lag --sort status --limit 10    # what needs attention",
         "pystreams groups lag 'sensors:*' --sort behind",
         "pystreams groups lag orders --group billing --watch",
+        "pystreams groups lag --watch -o jsonl | pystreams produce lags -f - --format jsonl",
         "pystreams groups lag orders --fail-above 10000 || echo too slow",
     ),
 )

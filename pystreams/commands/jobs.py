@@ -18,7 +18,8 @@ import click
 from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
 from pystreams.connect import Wanted, profiles_file, settings
 from pystreams.errors import fail, status_of
-from pystreams.output import Column, Output
+from pystreams.measures import TEXT, Measure, View
+from pystreams.output import Output
 from streamclient.config.connect import PASSWORD, USER
 from streamclient.errors import PystreamsError
 
@@ -51,17 +52,17 @@ def _summary(script: Path) -> str:
     return (ast.get_docstring(ast.parse(script.read_text())) or "").split("\n", 1)[0]
 
 
+_JOBS: View[Path] = (
+    Measure("job", lambda row: row.stem, TEXT, "name"),
+    Measure("summary", _summary, TEXT, title="WHAT IT DOES"),
+)
+_PATH: View[Path] = (Measure("path", str, TEXT),)
+
+
 @verb("ls", examples=("pystreams jobs ls", "pystreams jobs ls --json"))
 def ls(run: Run) -> None:
     """List the jobs that come with pystreams."""
-    found = scripts()
-    if run.out.structured:
-        run.out.document(
-            {"jobs": [{"name": name, "summary": _summary(path), "path": str(path)} for name, path in found.items()]},
-            "jobs",
-        )
-        return
-    run.out.table([Column("JOB"), Column("WHAT IT DOES")], [[name, _summary(path)] for name, path in found.items()])
+    run.show("jobs", _JOBS, [*scripts().values()], more=_PATH)
 
 
 @verb("path", examples=("pystreams jobs path archive", 'cp "$(pystreams jobs path archive --conf)" archive.toml'))

@@ -8,17 +8,23 @@ from typing import Any
 
 import click
 
+from pystreams import measures
 from pystreams.commands.arguments import NAME, group_argument, ids_argument, limit_option, stream_argument
-from pystreams.commands.verbs import Run, verb, verb_group
+from pystreams.commands.verbs import Run, verb, verb_group, write_rows
 from pystreams.errors import fail
-from pystreams.output import Column
+from pystreams.measures import DURATION, WORD, Measure, View
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import paged_calls, pending, seeks
 from pystreams.streams.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
 _READS = "+xinfo +xpending"
-_COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column("DELIVERIES", right=True)]
+_PENDING: View[Pending] = (
+    Measure("id", lambda row: row.id, WORD),
+    Measure("consumer", lambda row: row.consumer, WORD),
+    Measure("idle", lambda row: row.idle_ms, DURATION),
+    Measure("deliveries", lambda row: row.deliveries),
+)
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,40 +78,24 @@ def ls(
     """
     total = pending.total(run.connection, stream, group)
     shown, more = 0, False
-    rows: list[list[str]] = []
+    rows: list[Pending] = []
     with run.out.progress("pending entries", total) as advance:
         for page in pending.find(run.connection, stream, group, which):
             advance(len(page))
             entries = page[: limit - shown] if limit else page
             more = len(entries) < len(page)
             shown += len(entries)
-            for entry in entries:
-                if run.out.structured:
-                    run.out.record(_document(entry))
-                else:
-                    rows.append(
-                        [
-                            entry.id.decode(),
-                            names.shown(entry.consumer),
-                            times.shown(entry.idle_ms),
-                            numbers.count(entry.deliveries),
-                        ]
-                    )
+            if run.out.structured:
+                for entry in entries:
+                    run.out.record(measures.document(_PENDING, entry))
+            else:
+                rows += entries
             if more:
                 break
     if not run.out.structured:
-        run.out.table(_COLUMNS, rows, empty="No pending entry matches.")
+        write_rows(run.out, _PENDING, rows, empty="No pending entry matches.")
         if more:
             run.out.note(f"Only {limit} entries are shown (--limit). The group has {total:,} pending entries.")
-
-
-def _document(entry: Pending) -> dict[str, Any]:
-    return {
-        "id": entry.id.decode(),
-        "consumer": names.as_json(entry.consumer),
-        "idle_seconds": None if entry.idle_ms is None else entry.idle_ms / 1000,
-        "deliveries": entry.deliveries,
-    }
 
 
 def _change(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import click
 
+from pystreams import measures
 from pystreams.commands.arguments import (
     ID,
     NAME,
@@ -21,14 +23,21 @@ from pystreams.commands.arguments import (
     no_more_than,
     stream_argument,
 )
-from pystreams.commands.verbs import Run, verb, verb_group
+from pystreams.commands.verbs import Run, verb, verb_group, write_rows
 from pystreams.errors import fail
-from pystreams.output import Column
+from pystreams.measures import WORD, Measure, View
 from pystreams.streams import dead_letters, inventory, paged_calls, seeks, trimming
 from pystreams.streams import group_states as of_groups
 from pystreams.streams.dead_letters import Letter, Which
+from pystreams.streams.inventory import Stream
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
+
+_STREAMS: View[Stream] = (
+    Measure("stream", lambda row: row.name, WORD),
+    Measure("entries", lambda row: row.length),
+    Measure("groups", lambda row: row.groups),
+)
 
 
 @verb(
@@ -54,12 +63,11 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
         for group in of_groups.detailed(run.connection, of_groups.groups_of(run.connection, page, run.now)):
             if seeks.owner(group) is not None:
                 run.out.warn(f"A Spark query reads {names.shown(group.stream.name)} and would fail with STREAM_LOST.")
-    documents = [{"stream": names.as_json(each.name), "entries": each.length, "groups": each.groups} for each in found]
     entries, groups = sum(each.length for each in found), sum(each.groups for each in found)
     subject = f"the stream {names.shown(found[0].name)}" if len(found) == 1 else numbers.things(len(found), "stream")
     if len(found) > 1:
-        columns = [Column("STREAM"), Column("ENTRIES", right=True), Column("GROUPS", right=True)]
-        run.preview(columns, [[names.shown(each.name), numbers.count(each.length), str(each.groups)] for each in found])
+        run.preview(_STREAMS, found)
+    documents = [measures.document(_STREAMS, each) for each in found]
     plan = f"remove {subject} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
@@ -103,28 +111,21 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
 #: Acts on a page of letters. Returns the number of letters that it processed.
 Act = Callable[[list[Letter]], int]
 
-_COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
+_LETTER: View[Letter] = (
+    Measure("id", lambda row: row.id, WORD),
+    Measure("stream", lambda row: row.stream, WORD),
+    Measure("original", lambda row: row.original, WORD, "original_id", title="ORIGINAL ID"),
+    Measure("deliveries", lambda row: row.deliveries),
+    Measure("reason", lambda row: row.reason, WORD),
+)
+_HOLDERS: View[Stream] = (
+    Measure("stream", lambda row: row.name, WORD),
+    Measure("letters", lambda row: row.length, key="length"),
+)
 
 
 def _document(letter: Letter) -> dict[str, Any]:
-    return {
-        "id": letter.id.decode(),
-        "stream": names.as_json(letter.stream),
-        "original_id": names.as_json(letter.original),
-        "deliveries": letter.deliveries,
-        "reason": names.as_json(letter.reason),
-        "fields": fields.as_json(letter.words),
-    }
-
-
-def _row(letter: Letter) -> list[str]:
-    return [
-        letter.id.decode(),
-        names.shown(letter.stream),
-        names.shown(letter.original),
-        numbers.count(letter.deliveries),
-        names.shown(letter.reason),
-    ]
+    return {**measures.document(_LETTER, letter), "fields": fields.as_json(letter.words)}
 
 
 @verb(
@@ -143,12 +144,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection), forbidden=forbidden))
         run.warn_of_forbidden(forbidden)
         streams = list(inventory.read_streams(run.connection, found, memory=False))
-        if run.out.structured:
-            rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
-            run.out.document({"streams": rows}, "streams")
-        else:
-            cells = [[names.shown(each.name), numbers.count(each.length)] for each in streams]
-            run.out.table([Column("STREAM"), Column("LETTERS", right=True)], cells, empty="No dead letters.")
+        run.show("streams", _HOLDERS, streams, empty="No dead letters.")
         return
     whole = inventory.need(run.connection, stream)
     shown: list[Letter] = []
@@ -162,7 +158,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         for letter in shown:
             run.out.record(_document(letter))
         return
-    run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letter matches.")
+    write_rows(run.out, _LETTER, shown, empty="No dead letter matches.")
     if more:
         run.out.note(f"Only {limit} letters are shown (--limit). The stream has {whole.length:,} entries.")
 
@@ -182,8 +178,8 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
     if run.out.structured:
         run.out.document(_document(letter))
         return
-    for column, cell in zip(_COLUMNS, _row(letter), strict=True):
-        run.out.line(f"{column.title.lower():<12} {cell}")
+    for each in _LETTER:
+        run.out.line(f"{each.label.lower():<12} {each.text(letter)}")
     run.out.line()
     for name, value in zip(letter.words[0::2], letter.words[1::2], strict=True):
         run.out.line(f"{names.shown(name)} = {names.shown(value)}")
@@ -202,8 +198,19 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
-    """Ask for confirmation, and process the selected letters in pages. `words`: the verb and its past participle."""
+def _change(
+    run: Run,
+    stream: bytes,
+    chosen: dict[str, Any],
+    words: tuple[str, str],
+    where: str,
+    act: Act,
+    most: int | None = None,
+) -> None:
+    """Ask for confirmation, and process the selected letters in pages. `words`: the verb and its past participle.
+
+    `most`: maximum number of letters, oldest first; None for all.
+    """
     older = chosen["older_than"]
     before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
     which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
@@ -214,8 +221,10 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
     shown: list[bytes] = []
     with run.out.progress("dead letters") as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):
-            shown += [letter.id for letter in page]
+            shown += [letter.id for letter in page][: None if most is None else most - len(shown)]
             advance(len(page))
+            if len(shown) == most:
+                break
     count = len(shown)
     if not count:
         run.done("No dead letter matches.", {words[1]: 0})
@@ -246,13 +255,18 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
         "pystreams dlq replay failed --all --dry-run",
         "pystreams dlq replay failed 1526919030474-0 --yes",
         "pystreams dlq replay failed --from-stream orders --to orders-fixed --keep",
+        "pystreams dlq replay failed --reason timeout --limit 1000 --rate 100 --yes",
     ),
 )
 @stream_argument
 @_chosen
 @click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
 @click.option("--keep", is_flag=True, help="Keep the dead letters.")
-def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first.")
+@click.option("--rate", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters per second.")
+def replay(
+    run: Run, stream: bytes, to: bytes | None, keep: bool, limit: int | None, rate: int | None, **chosen: Any
+) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
     Each letter is replayed and removed atomically, unless STREAM and the target are in different slots of a cluster.
@@ -260,10 +274,15 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
     """
 
     def act(page: list[Letter]) -> int:
-        return len(dead_letters.put_back(run.connection, stream, page, to, keep=keep))
+        done = 0
+        for some in paged_calls.pages(page, rate or len(page)):
+            done += len(dead_letters.put_back(run.connection, stream, some, to, keep=keep))
+            if rate is not None:
+                time.sleep(len(some) / rate)
+        return done
 
     where = " to the original streams" if to is None else f" to {names.shown(to)}"
-    _change(run, stream, chosen, ("replay", "replayed"), where, act)
+    _change(run, stream, chosen, ("replay", "replayed"), where, act, limit)
 
 
 @verb(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import click
 
@@ -85,35 +85,18 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
     forbidden: set[bytes] = set()
     of_glob = forbidden if is_glob(pattern) else None
     with run.out.progress("streams") as advance:
-        if sort is None:
-            found = []
-            for stream in inventory.read_streams(run.connection, matching, forbidden=of_glob):
-                advance(1)
-                found.append(stream)
-                if len(found) > limit > 0:
-                    break
-            more = len(found) > limit > 0
-            return found[:limit] if more else found, more, forbidden
-        count = 0
 
-        def counted() -> Any:
-            nonlocal count
-            every = inventory.read_streams(run.connection, matching, memory=sort == "bytes", forbidden=of_glob)
-            for stream in every:
-                count += 1
+        def read() -> Iterator[Stream]:
+            for stream in inventory.read_streams(run.connection, matching, forbidden=of_glob):
                 advance(1)
                 yield stream
 
-        def key(stream: Stream) -> Any:
-            return _SORTS[sort].sorted_by(_row(stream, run.now))
-
-        found = heapq.nlargest(limit, counted(), key) if limit else sorted(counted(), key=key)[::-1]
-        if sort != "bytes":
-            sized = {
-                stream.name: stream for stream in inventory.read_streams(run.connection, [each.name for each in found])
-            }
-            found = [sized[stream.name] for stream in found if stream.name in sized]
-        return found, count > len(found), forbidden
+        if sort is None:
+            found = list(itertools.islice(read(), limit + 1 if limit else None))
+        else:
+            found = sorted(read(), key=lambda stream: _SORTS[sort].sorted_by(_row(stream, run.now)), reverse=True)
+    more = 0 < limit < len(found)
+    return found[:limit] if more else found, more, forbidden
 
 
 @verb("info", needs=_READS, examples=("pystreams info orders", "pystreams info orders --json"))

@@ -22,7 +22,7 @@ from pystreams.errors import Status, error, fail, status_of
 from pystreams.measures import GroupRow, Row, StreamRow, View
 from pystreams.output import Column, Form, Output, ReaderGoneError
 from pystreams.streams import paged_calls
-from pystreams.streams.group_states import STYLES, Consumer
+from pystreams.streams.group_states import Consumer
 from pystreams.values import names, times
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Connection
@@ -125,12 +125,25 @@ class Run:
         """Forget what belongs to a plan that is outdated."""
         self._now = None
 
-    def preview(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    def preview(self, view: View[Row], rows: Sequence[Row]) -> None:
         """Show the first rows of a change, unless the output is for programs."""
         if not self.out.structured:
-            self.out.table(columns, rows[:_SHOWN])
+            write_rows(self.out, view, rows[:_SHOWN])
             if len(rows) > _SHOWN:
                 self.out.line(f"... and {len(rows) - _SHOWN:,} more")
+
+    def show(
+        self, key: str, view: View[Row], rows: Sequence[Row], *, more: View[Row] = (), empty: str = "", **head: Any
+    ) -> None:
+        """Write rows: a table of the view for people, and for programs a document with `head` and the list `key`.
+
+        `more`: measures that only the document has. `empty`: note to write in place of a table without rows.
+        """
+        if self.out.structured:
+            rows_of = [measures.document((*view, *more), row) for row in rows]
+            self.out.document({**head, key: rows_of}, key)
+        else:
+            write_rows(self.out, view, rows, empty=empty)
 
     def warn_of(self, problems: Sequence[PystreamsError], count: int) -> None:
         """Warn of the parts of a change that failed. Raises the first problem if all `count` parts failed."""
@@ -384,7 +397,7 @@ def exit_with_found(run: Run) -> None:
 
 def write_rows(out: Output, view: View[Row], rows: Sequence[Row], *, empty: str = "") -> None:
     """Write the rows under the titles of the view's measures. `empty`: note to write if there are no rows."""
-    columns = [Column(each.label, each.form.right, STYLES if each.form is measures.STATUS else None) for each in view]
+    columns = [Column(each.label, each.form.right, each.form.styles) for each in view]
     out.table(columns, [[each.text(row) for each in view] for row in rows], empty=empty)
 
 

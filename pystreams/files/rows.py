@@ -9,7 +9,7 @@
 The columns `_ms` and `_seq`, which repeat the numbers of the ID, are skipped. The column `_other` contains the fields
 without a column, as pairs of name and value: in CSV as JSON, in Parquet as a map of bytes.
 
-`read_positions` reads positions of groups, as `groups ls` writes them: CSV with a header, JSON lines, or one document.
+`read_positions` reads positions of groups, as `groups ls` writes them: CSV with a header, or JSON lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from pystreams.errors import fail
 from pystreams.values import names
@@ -187,48 +187,19 @@ def _bytes(value: Any) -> bytes:
     return str(value).encode()
 
 
-_NEEDED = ("stream", "group", "position")
-
-
 def read_positions(file: Path) -> dict[tuple[bytes, bytes], StreamId]:
     """Return the ID of the last entry that each group has read, by stream and group. Raises MALFORMED_ROW."""
     found: dict[tuple[bytes, bytes], StreamId] = {}
-    number = 0
-    with file.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
-        try:
-            for record in _position_records(source, file):
-                number += 1
-                stream, group, position = (_member(record, name) for name in _NEEDED)
-                entry_id = StreamId.parse(position)
-                if found.setdefault((stream, group), entry_id) != entry_id:
+    with file.open("rb") as source:
+        for number, row in enumerate(read(source, form_of(str(file)) or "csv", str(file)), 1):
+            cells = dict(zip(row.words[0::2], row.words[1::2], strict=True))
+            try:
+                stream, group = (names.from_cell(names.to_shell(cells[name])) for name in (b"stream", b"group"))
+                position = StreamId.parse(cells[b"position"])
+                if found.setdefault((stream, group), position) != position:
                     raise ValueError("an earlier row has a different position for the same group")
-        except RecursionError:
-            fail("MALFORMED_ROW", file=file, row=number + 1, reason="it is nested too deeply")
-        except (ValueError, TypeError, csv.Error) as cause:
-            fail("MALFORMED_ROW", file=file, row=max(number, 1), reason=cause)
+            except KeyError as missing:
+                fail("MALFORMED_ROW", file=file, row=number, reason=f"it has no '{missing.args[0].decode()}'")
+            except ValueError as cause:
+                fail("MALFORMED_ROW", file=file, row=number, reason=cause)
     return found
-
-
-def _position_records(source: TextIO, file: Path) -> Iterator[Any]:
-    if form_of(str(file)) == "jsonl":
-        text = source.read()
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = map(json.loads, filter(str.strip, text.splitlines()))
-        if isinstance(document, dict):
-            document = document.get("groups", [document])
-        yield from document
-    else:
-        table = csv.DictReader(source)
-        for name in _NEEDED:
-            if name not in (table.fieldnames or ()):
-                raise ValueError(f"it has no '{name}'")
-        yield from table
-
-
-def _member(row: Any, name: str) -> bytes:
-    value = row.get(name) if isinstance(row, dict) else None
-    if value is None:
-        raise ValueError(f"it has no '{name}'")
-    return names.from_cell(value) if isinstance(value, str) else names.from_json(value)

@@ -14,7 +14,7 @@ from pystreams.commands.root import cli
 from pystreams.errors import Status
 from tests import ROOT
 
-NAMES = ["aggregate", "archive", "flight_delays", "ingest", "join", "lag", "redrive", "replay"]
+NAMES = ["aggregate", "archive", "flight_delays", "ingest", "join", "replay"]
 
 
 def run(*words: str) -> Result:
@@ -43,7 +43,7 @@ def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
     submit.chmod(0o755)
-    words = ["lag", "--json", "--url", "redis://u"]
+    words = ["archive", "--json", "--url", "redis://u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
     for submitted, configured, first in (
@@ -58,7 +58,7 @@ def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-        expected = [*first, str(ROOT / "jobs" / "lag.py"), *words[1:], "/nowhere/python"]
+        expected = [*first, str(ROOT / "jobs" / "archive.py"), *words[1:], "/nowhere/python"]
         assert (result.returncode, result.stdout.splitlines()) == (7, expected)
 
 
@@ -79,7 +79,7 @@ def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
         (("--profile", "far"), ["--url", "rediss://far"]),
     ):
         result = subprocess.run(
-            [sys.executable, "-c", code, *words, "jobs", "run", "lag", "--url", "redis://b"],
+            [sys.executable, "-c", code, *words, "jobs", "run", "archive", "--url", "redis://b"],
             env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -87,19 +87,19 @@ def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
         )
         secrets = "u:p" if "far" in words else ":"
         given = result.stdout.splitlines()
-        script = given.index(str(ROOT / "jobs" / "lag.py"))
+        script = given.index(str(ROOT / "jobs" / "archive.py"))
         assert given[script + 1 :] == [*expected, "--url", "redis://b", secrets], result.stderr
 
 
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "pystreams", "jobs", "run", "lag", "--help"],
+        [sys.executable, "-m", "pystreams", "jobs", "run", "archive", "--help"],
         env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (result.returncode, "pystreams jobs run lag --pattern" in result.stdout) == (0, True), result.stderr
+    assert (result.returncode, "pystreams jobs run archive --stream" in result.stdout) == (0, True), result.stderr
 
 
 def test_run_without_a_name_shows_its_help() -> None:
@@ -111,5 +111,5 @@ def test_without_spark_submit_it_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
-    result = run("run", "lag")
+    result = run("run", "archive")
     assert (result.exit_code, "[NO_SPARK_SUBMIT]" in result.stderr) == (Status.MISSING, True)

@@ -73,6 +73,9 @@ def test_ids_beyond_the_calendar_have_no_time() -> None:
         ("-10", Position("entries", entries=-10)),
         ("+3", Position("entries", entries=3)),
         ("1970-01-01T00:00:01Z", Position("id", StreamId(1000, 0))),
+        ("1971", Position("id", StreamId(31_536_000_000, 0))),
+        ("1971-01", Position("id", StreamId(31_536_000_000, 0))),
+        ("19710101", Position("id", StreamId(31_536_000_000, 0))),
     ],
 )
 def test_positions(text: str, position: Position) -> None:
