@@ -125,7 +125,7 @@ FAILURES: dict[str, Failure] = {
     "ID_NOT_RISING": Failure(
         CommandError,
         "The stream '{stream}' rejects the ID {id} because it already has this ID or a later one.",
-        "Sort the file by ID and make sure that no other program adds to the stream, or use --ids new.",
+        "Sort the file by ID and make sure that no other program adds to the stream, or use 'pystreams produce'.",
         Status.FAILED,
     ),
     "GROUP_EXISTS": Failure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -53,11 +52,11 @@ _CHUNK = 500  # maximum number of rows that are added together
 )
 @click.option("--before", default="end", show_default=True, metavar="POSITION", help="End of the entries, exclusive.")
 @click.option("--columns", metavar="NAME,...", help="Columns of CSV or Parquet; other fields go to _other.")
-@click.option("--resume", is_flag=True, help="Continue after the last entry in the file.")
+@click.option("--resume", is_flag=True, help="Continue after the last entry in the file. Not with Parquet.")
 def export(
     run: Run, stream: bytes, file: Path, form: str | None, start: str, before: str, columns: str | None, resume: bool
 ) -> None:
-    """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
+    """Write a stream's entries to a file: JSON lines, CSV, or Parquet.
 
     JSON lines are lossless. CSV and Parquet have a text column for each field of --columns, by default for each field
     of the first entries. The column _other contains all other fields, and the column _id the ID. The file '-' is
@@ -98,7 +97,8 @@ def export(
         if not whole:
             with suppress(OSError):  # report the original error instead
                 archive.close(whole=False)
-            run.out.note(f"Interrupted after {numbers.things(written, 'entry')}. Continue with --resume.")
+            advice = "The file is removed." if form == "parquet" else "Continue with --resume."
+            run.out.note(f"Interrupted after {numbers.things(written, 'entry')}. {advice}")
     run.done(
         f"Wrote {numbers.things(written, 'entry')} to {names.shown(bytes(file))}.",
         {"written": written, "file": str(file), "upto": str(upto)},
@@ -111,31 +111,19 @@ def _about(source: Stream, after: StreamId) -> int:
 
 @verb(
     "import",
-    needs="+xinfo|stream +xadd +get +set +del +multi +exec",
+    needs="+xinfo|stream +xadd",
     adds=True,
     examples=(
         "pystreams import orders.jsonl orders",
-        "pystreams import day.parquet orders --ids new",
         "pystreams import orders.jsonl orders --resume",
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @stream_argument
 @click.option("--format", "form", type=click.Choice(_FORMS), help="Format of the file, if its name does not imply it.")
-@click.option(
-    "--ids",
-    type=click.Choice(("keep", "new")),
-    default="keep",
-    show_default=True,
-    help="Keep the IDs of the file, or use new IDs.",
-)
-@click.option("--resume", is_flag=True, help="With --ids keep: skip entries that the stream already has.")
-def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
-    """Add the entries of a file to a stream, with their own IDs or new ones.
-
-    With --ids new, run an interrupted import again to continue it. A key next to the stream counts the added
-    rows, so no entry is added twice. The key is deleted after the import, or a week after an interruption.
-    """
+@click.option("--resume", is_flag=True, help="Skip entries that the stream already has.")
+def import_(run: Run, file: Path, stream: bytes, form: str | None, resume: bool) -> None:
+    """Add the entries of a file to a stream, with their IDs. To add them with new IDs, use 'produce --file'."""
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
         fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
@@ -145,10 +133,7 @@ def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, res
             f"Would add {numbers.things(count, 'entry')} to {names.shown(stream)}.", {"dry_run": True, "entries": count}
         )
         return
-    if ids == "new":
-        added, skipped = _with_new_ids(run, file, str(form), stream)
-    else:
-        added, skipped = _with_own_ids(run, file, str(form), stream, resume=resume)
+    added, skipped = _add(run, file, str(form), stream, resume=resume)
     left_out = f", {skipped:,} already existed" if skipped else ""
     run.done(
         f"Added {numbers.things(added, 'entry')} to {names.shown(stream)}{left_out}.",
@@ -176,7 +161,7 @@ def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
     return pages(numbered(), _CHUNK, lambda each: sum(map(len, each[1].words)))
 
 
-def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
+def _add(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
     """Add the rows after the stream's last ID. Return the numbers of added and skipped rows."""
     there = transfer.find(run.connection, stream)
     end = ZERO if there is None else there.last_id
@@ -189,7 +174,7 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
             new: list[tuple[bytes, list[bytes]]] = []
             for number, row in page:
                 if row.id is None:
-                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: add --ids new")
+                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: use 'pystreams produce'")
                 entry_id = _parsed(row.id, file, number)
                 if before is not None and entry_id <= before:  # --resume would take it for an existing entry
                     fail("ID_NOT_RISING", stream=names.shown(stream), id=entry_id)
@@ -212,29 +197,6 @@ def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
         return StreamId.parse(text)
     except ValueError:
         return fail("MALFORMED_ROW", file=file, row=row, reason=f"'{names.shown(text)}' is not an ID")
-
-
-def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, int]:
-    """Add the rows that no earlier import of the file has added. Return the numbers of added and skipped rows."""
-    about = file.stat()
-    name = f"{file.absolute()}|{about.st_size}|{about.st_mtime_ns}"
-    counted = transfer.Counted(run.connection, stream, hashlib.sha256(name.encode()).hexdigest()[:16].encode())
-    skipped = counted.done
-    if skipped:
-        run.out.note(
-            f"An earlier import of this file stopped after {numbers.things(skipped, 'entry')}. Continuing after them."
-        )
-    with run.out.progress("entries") as advance:
-        seen = 0
-        for page in _chunks(file, form):
-            new = [row.words for _, row in page[max(0, skipped - seen) :]]
-            seen += len(page)
-            if new:
-                counted.add(new)
-            advance(len(page))
-    added = counted.done - skipped
-    counted.finish()
-    return added, skipped
 
 
 @verb(

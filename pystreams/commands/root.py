@@ -2,8 +2,7 @@
 
 Names may contain any bytes; unprintable names are omitted from completions. Bash splits words at each colon, which most
 stream names and all URLs contain. So the script for bash passes the whole line. Completions for bash are escaped here,
-since a stream may be called `a; reboot`. The other shells escape completions themselves. Fish has a script of its own,
-because click's script cuts names at a comma.
+since a stream may be called `a; reboot`. The other shells escape completions themselves.
 """
 
 from __future__ import annotations
@@ -51,25 +50,6 @@ _SOURCE_BASH = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-_SOURCE_FISH = """\
-function %(complete_func)s
-    set -lx COMP_WORDS (commandline -cp)
-    set -lx COMP_CWORD (commandline -t)
-    for line in (env %(complete_var)s=fish_complete %(prog_name)s)
-        set -l found (string split -m 1 "," -- $line)
-        switch $found[1]
-            case dir
-                __fish_complete_directories $found[2]
-            case file
-                __fish_complete_path $found[2]
-            case plain
-                printf "%%s\\n" $found[2]
-        end
-    end
-end
-
-complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
-"""
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
 
 
@@ -87,8 +67,6 @@ class Zsh(_Printable, ZshComplete):
 
 class Fish(_Printable, FishComplete):
     """Completion script and protocol for fish."""
-
-    source_template: ClassVar[str] = _SOURCE_FISH
 
 
 class Bash(_Printable, BashComplete):

@@ -110,7 +110,7 @@ class Export:
                 with archives.written(path):
                     if archive is None:
                         columns = columns_of(page)[:_MOST_COLUMNS]
-                        archive = archives.open_archive(path, self._form, columns, resume=False, one_file=True)
+                        archive = archives.open_archive(path, self._form, columns, resume=False)
                     archive.write(page)
                     size = max(size, path.stat().st_size if path.exists() else 0)
             if archive is None:

@@ -1,9 +1,7 @@
-"""Files of an export. An interrupted export can continue after the last complete entry.
+"""Files of an export. An interrupted export to JSON lines or CSV can continue after the last complete entry.
 
-An export to JSON lines or CSV is one file. Before entries are appended to an existing file, an incomplete last line is
-removed. An export to Parquet is a directory of files, each renamed to `part-<number>_<last ID>.parquet` when it is
-complete, or one file, which cannot be continued.
-`pystreams.files.rows` reads the files and describes the formats.
+Before entries are appended to an existing file of JSON lines or CSV, an incomplete last line is removed. A Parquet file
+cannot be continued. `pystreams.files.rows` reads the files and describes the formats.
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ from pystreams.values import fields
 from pystreams.values.fields import ID, IDS, OTHER, Entry, Table, columns_of, csv_cells, id_cells, is_text
 from pystreams.values.names import from_shell
 
-_PART_ENTRIES, _PART_BYTES = 100_000, 64 << 20  # maximum entries and bytes of one file in a directory
-_GROUP_ENTRIES, _GROUP_BYTES = 10_000, 8 << 20  # maximum entries and bytes of a row group in a single file
 _TAIL = 1 << 16  # number of bytes first read from the end of a file, to find its last line
 
 
@@ -50,14 +46,14 @@ def written(path: Path) -> Iterator[None]:
         fail("FILE_UNUSABLE", file=path, reason=cause.strerror or type(cause).__name__)
 
 
-def open_archive(
-    path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
-) -> Archive:
+def open_archive(path: Path, form: str, columns: Sequence[str] | None, *, resume: bool) -> Archive:
     """Return a new archive at the path, or with `resume` the existing archive if there is one.
 
-    `columns`: columns of CSV and Parquet; None uses the fields of the first entries. `one_file`: write Parquet to one
-    file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for unsuitable column names.
+    `columns`: columns of CSV and Parquet; None uses the fields of the first entries. Raises FILE_EXISTS, MALFORMED_ROW,
+    and INVALID_VALUE for unsuitable column names, and to resume a Parquet file.
     """
+    if form == "parquet" and resume:
+        fail("INVALID_VALUE", name="FILE", value=path, expected="--resume requires JSON lines or CSV")
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)
     names = columns or ()
@@ -69,7 +65,7 @@ def open_archive(
         return JsonLines(path)
     if form == "csv":
         return Csv(path, columns)
-    return ParquetFile(path, columns) if one_file else Parquet(path, columns)
+    return Parquet(path, columns)
 
 
 class _Lines:
@@ -183,18 +179,23 @@ class Csv(_Lines):
         self._append(buffer.getvalue())
 
 
-class _ParquetRows:
-    """Entries as tables: columns of the ID, a text column for each field, and `_other` for fields without a column.
+class Parquet:
+    """A Parquet file: columns of the ID, a text column for each field, and `_other` for fields without a column.
 
-    Entries are buffered up to `most_entries` or `most_bytes`. Then `_finish_part` writes the buffer.
+    Up to `most_entries` or `most_bytes` are buffered, and written as a row group. The file is readable after it is
+    closed, and removed if not all entries were written.
     """
 
-    most_entries, most_bytes = _PART_ENTRIES, _PART_BYTES
+    most_entries, most_bytes = 10_000, 8 << 20
 
-    def __init__(self, columns: Sequence[str] | None) -> None:
+    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+        import pyarrow  # noqa: F401, PLC0415 - slow to import; fails before the first entry if it is missing
+
+        self._path = path
         self._table = None if columns is None else Table(columns)
         self._rows: list[tuple[tuple[str, int, int], list[str | None], list[tuple[bytes, bytes]]]] = []
         self._bytes = 0
+        self._writer: Any = None
         self.last: bytes | None = None
 
     def write(self, page: Sequence[Entry]) -> None:
@@ -203,86 +204,30 @@ class _ParquetRows:
             self._rows.append((id_cells(entry_id), *self._table.split(words, empty=True)))
             self._bytes += sum(map(len, words))
             if len(self._rows) >= self.most_entries or self._bytes >= self.most_bytes:
-                self._finish_part()
+                self._write_group()
 
-    def _finish_part(self) -> None:
-        raise NotImplementedError
-
-    def _next_table(self) -> tuple[Any, str]:
-        """Empty the buffer, and return its entries as an Arrow table with their last ID."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import; only Parquet needs it
-
-        assert self._table is not None
-        ids, cells, others = zip(*self._rows, strict=True)
-        self._rows, self._bytes = [], 0
-        texts: list[Any] = list(zip(*cells, strict=True)) or []
-        texts_of_ids, *numbers = zip(*ids, strict=True)
-        arrays = [pa.array(texts_of_ids, pa.string())]
-        arrays += [pa.array([each if each < 2**63 else None for each in column], pa.int64()) for column in numbers]
-        arrays += [pa.array(column, pa.string()) for column in texts]
-        arrays.append(pa.array([each or None for each in others], pa.map_(pa.binary(), pa.binary())))
-        return pa.table(arrays, names=[*IDS, *self._table.columns, OTHER]), ids[-1][0]
-
-
-class Parquet(_ParquetRows):
-    """A directory of Parquet files."""
-
-    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+    def _write_group(self) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
-        super().__init__(columns)
-        if path.exists() and not path.is_dir():
-            fail("MALFORMED_ROW", file=path, row=1, reason="an export to Parquet is a directory")
-        path.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        parts = sorted(path.glob("part-*_*.parquet"))
-        self._number = len(parts)
-        if parts:
-            self.last = parts[-1].stem.rpartition("_")[2].encode()
-            self._table = Table(pq.read_schema(parts[-1]).names[len(IDS) : -1])
-
-    def _finish_part(self) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
-        if not self._rows:
-            return
-        table, last = self._next_table()
-        self._number += 1
-        path = self._path / f"part-{self._number:06}_{last}.parquet"
-        unfinished = path.with_suffix(".unfinished")
-        pq.write_table(table, unfinished)
-        unfinished.rename(path)
-
-    def close(self, *, whole: bool) -> None:
-        if whole:
-            self._finish_part()
-        else:
-            for torn in self._path.glob("*.unfinished"):
-                torn.unlink()
-
-
-class ParquetFile(_ParquetRows):
-    """One Parquet file, created with the first entries and readable after it is closed."""
-
-    most_entries, most_bytes = _GROUP_ENTRIES, _GROUP_BYTES
-
-    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
-        super().__init__(columns)
-        self._path = path
-        self._writer: Any = None
-
-    def _finish_part(self) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
-        if not self._rows:
-            return
-        table, _ = self._next_table()
+        names = [] if self._table is None else self._table.columns
+        rows, self._rows, self._bytes = self._rows, [], 0
+        arrays = [pa.array([ids[0] for ids, _, _ in rows], pa.string())]
+        arrays += [
+            pa.array([each if each < 2**63 else None for each in numbers], pa.int64())
+            for numbers in ([ids[1] for ids, _, _ in rows], [ids[2] for ids, _, _ in rows])
+        ]
+        arrays += [pa.array([cells[at] for _, cells, _ in rows], pa.string()) for at in range(len(names))]
+        arrays.append(pa.array([others or None for _, _, others in rows], pa.map_(pa.binary(), pa.binary())))
+        table = pa.table(arrays, names=[*IDS, *names, OTHER])
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table)
 
     def close(self, *, whole: bool) -> None:
-        if whole:
-            self._finish_part()
+        if whole and (self._rows or self._writer is None):
+            self._write_group()
         if self._writer is not None:
             self._writer.close()
+        if not whole:
+            self._path.unlink(missing_ok=True)

@@ -1,8 +1,6 @@
-"""Adding and copying entries: each is added once, even if a copy is interrupted and started again.
+"""Adding and copying entries. Entries that keep their IDs are added once, even if a copy is interrupted and resumed.
 
-Entries that keep their IDs can be added only once: a stream accepts only rising IDs, so its last ID shows where to
-continue. For entries with new IDs, a key next to the stream counts the added rows. Each transaction that adds rows
-also updates this count. `Producer` adds entries in pipelines, without a count.
+A stream accepts only rising IDs, so its last ID shows where to continue. `Producer` adds entries with new IDs.
 
 A query that writes exactly once leaves records next to each of its streams, and one record for all streams
 (`streamclient.record_keys`). The query needs them to finish an interrupted batch. Without the records on the new
@@ -26,12 +24,10 @@ from streamclient import record_keys
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, refusal_of
-from streamwire.slots import checksum, same_slot_tag
+from streamwire.slots import checksum
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
-#: Time to live of the row count of an interrupted import.
-_EXPIRY_SECONDS = 7 * 86_400
 
 
 def find(connection: Connection, stream: bytes) -> Stream | None:
@@ -54,37 +50,6 @@ def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Seque
             if "equal or smaller" in str(reply):
                 fail("ID_NOT_RISING", stream=shown(stream), id=shown(entry_id))
             raise failure(connection, ("XADD", stream), reply)
-
-
-class Counted:
-    """An import with new IDs. `done`: number of rows already in the stream. `name` identifies the import."""
-
-    def __init__(self, connection: Connection, stream: bytes, name: bytes) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._key = b"pystreams:{" + same_slot_tag(stream) + b"}:import:" + name
-        self.done = int(ask(connection, "GET", self._key) or 0)
-
-    def add(self, rows: Sequence[Sequence[bytes]]) -> None:
-        """Add rows and count them, in one transaction.
-
-        Raises the error of a refused row. If the row was refused before EXEC, no row is added; otherwise the added rows
-        are counted.
-        """
-        total = self.done + len(rows)
-        adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
-        count: Command = ("SET", self._key, total, "EX", _EXPIRY_SECONDS)
-        results = ask_all(self._connection, [("MULTI",), *adds, count, ("EXEC",)])[-1]
-        refused = [pair for pair in zip([*adds, count], results, strict=True) if isinstance(pair[1], ResponseError)]
-        if refused:
-            self.done = total - sum(command is not count for command, _ in refused)
-            ask(self._connection, "SET", self._key, self.done, "EX", _EXPIRY_SECONDS)
-            raise failure(self._connection, *refused[0])
-        self.done = total
-
-    def finish(self) -> None:
-        """Delete the row count after all rows were added."""
-        ask(self._connection, "DEL", self._key)
 
 
 def set_end(connection: Connection, source: Stream, target: bytes) -> None:

@@ -36,7 +36,6 @@ dlq replay dead 1-0 -y
 dlq purge dead --all -y
 export s file.jsonl
 import file.jsonl i
-import file.jsonl j --ids new
 trim s --acked -y
 trim s --older-than 1d -y
 groups rm s 'q*' -y

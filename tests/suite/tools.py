@@ -30,7 +30,6 @@ PACKAGES = {
     "setpriv": "util-linux",
     "sh": "dash",
     "bash": "bash",
-    "zsh": "zsh",
     "fish": "fish",
     "promtool": "prometheus",
     "systemd-analyze": "systemd",

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 import redis
 
+from pystreams.commands import produce
+from pystreams.files.rows import Row
 from pystreams.streams.transfer import Producer
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, ResponseError
@@ -250,3 +253,29 @@ def test_a_user_without_permission_to_add_gets_its_own_status(
         assert "[NOT_PERMITTED]" in cli_of.failure("produce", "s", "n=1", "--url", url, status=6)
     finally:
         client.acl_deluser("narrow")
+
+
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_produce_holds_a_few_large_rows_in_memory(
+    cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`produce` reads no more rows of a megabyte ahead of the server than the limit allows."""
+    size, made, sent, most = 1 << 20, [0], [0], [0]
+    value = b"x" * size
+
+    def rows(*_: object, **__: object) -> Iterator[Row]:
+        for _ in range(60):
+            made[0] += 1
+            yield Row(None, [b"f", value])
+
+    flush = produce.Producer.flush
+
+    def counted(self: produce.Producer) -> None:
+        flush(self)
+        sent[0] = self.added
+        most[0] = max(most[0], made[0] - sent[0])
+
+    monkeypatch.setattr(produce.rows, "read", rows)
+    monkeypatch.setattr(produce.Producer, "flush", counted)
+    assert cli_of.json("produce", "s", "--maxlen", "1", "-f", "-", "--format", "lines", stdin="") == {"added": 60}
+    assert most[0] <= produce._QUEUED_BYTES // size + 3

@@ -95,7 +95,7 @@ def test_a_parquet_export_is_one_file(viewer: Dashboard, client: redis.Redis, mo
     """Many entries become row groups of one Parquet file, and fields beyond the maximum number of columns are in
     `_other`.
     """
-    monkeypatch.setattr("pystreams.files.archives.ParquetFile.most_entries", 40)
+    monkeypatch.setattr("pystreams.files.archives.Parquet.most_entries", 40)
     for at in range(1, 101):
         client.xadd("s", {"n": at, **{f"f{n}": n for n in range(499)}, "m": at}, id=f"{at}-0")
     file = pq.ParquetFile(io.BytesIO(_exported(viewer, stream="s").content))
