@@ -4,9 +4,8 @@ ACL DRYRUN says which of the connector's commands the user may call. If the user
 the commands instead, on a key that does not exist and in a form that has no effect. ACL LOG then has each refusal, so
 this needs a request.
 
-The security review covers passwords, encryption, rights of the default user, and files that other users can read. If
-the server is on this machine, a default user without a password is a `WARNING` instead of a `PROBLEM`, and a connection
-without TLS is `OK`.
+The security review covers passwords, encryption and rights of the default user. If the server is on this machine, a
+default user without a password is a `WARNING` instead of a `PROBLEM`, and a connection without TLS is `OK`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from __future__ import annotations
 import ipaddress
 import re
 import secrets
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from pystreams.streams import servers
@@ -77,13 +74,11 @@ def check(connection: Connection, *, probe: bool = False) -> Iterator[Finding]:
     settings = dict(zip(texts[::2], texts[1::2], strict=True))
     yield _release(facts)
     yield _role(facts)
-    yield _clock(connection)
     yield from _clocks(connection)
     yield from _commands(connection)
     yield from _user(connection, probe=probe)
     yield from _scripts(connection)
-    yield _databases(connection)
-    yield from review(connection, facts, settings)
+    yield from review(connection, settings)
     yield from _settings(settings, facts)
     if facts:
         yield from _replicas(connection, facts)
@@ -124,26 +119,15 @@ def _role(facts: Mapping[str, str]) -> Finding:
     return Finding("role", Verdict.OK, f"{role}, {mode}")
 
 
-def _clock(connection: Connection) -> Finding:
-    begin = time.time()
-    reply = _try(connection, ("TIME",))
-    if isinstance(reply, ResponseError):
-        return Finding("clock", Verdict.NOTE, "TIME is refused", "Ages use this machine's clock.")
-    off = (int(reply[0]) + int(reply[1]) / 1e6 - (begin + time.time()) / 2) * 1000
-    verdict = Verdict.OK if abs(off) < _CLOCK_MS else Verdict.WARNING
-    advice = "" if verdict == Verdict.OK else "IDs follow the server's clock: synchronise both clocks by NTP."
-    return Finding("clock", verdict, f"{off:+.0f} ms relative to this machine", advice)
-
-
 def _clocks(connection: Connection) -> Iterator[Finding]:
-    """Yield a finding for each server that does not answer, and one finding for the clocks of the other servers.
+    """Yield a finding for each server that does not answer, one for this machine's clock, and one for several servers.
 
     Each clock is measured against the clock of this machine.
     """
     try:
         nodes = servers.servers(connection)
     except (*UNREACHABLE, PystreamsError):
-        return
+        nodes = []
     offsets: dict[str, float] = {}
     for node in nodes:
         start = time.time()
@@ -152,17 +136,26 @@ def _clocks(connection: Connection) -> Iterator[Finding]:
         except (*BROKEN, PystreamsError):
             yield Finding("servers", Verdict.WARNING, f"{node} does not answer", "See the log of that server.")
             continue
-        if not isinstance(reply, ResponseError):
-            offsets[str(node)] = int(reply[0]) + int(reply[1]) / 1e6 - (start + time.time()) / 2
-    if len(offsets) < 2:
+        if isinstance(reply, ResponseError):
+            yield Finding("clock", Verdict.NOTE, "TIME is refused", "Ages use this machine's clock.")
+            return
+        offsets[str(node)] = (int(reply[0]) + int(reply[1]) / 1e6 - (start + time.time()) / 2) * 1000
+    if not offsets:
         return
+    off = next(iter(offsets.values()))
+    advice = "IDs follow the server's clock: synchronise both clocks by NTP."
+    yield _apart("clock", f"{off:+.0f} ms relative to this machine", abs(off), advice)
     late, early = min(offsets, key=offsets.__getitem__), max(offsets, key=offsets.__getitem__)
-    apart = (offsets[early] - offsets[late]) * 1000
-    if apart < _CLOCK_MS:
-        yield Finding("clocks", Verdict.OK, f"{len(offsets)} servers, {apart:.0f} ms apart")
-        return
-    advice = "After a failover IDs and ages are wrong by this difference. Synchronise the clocks by NTP."
-    yield Finding("clocks", Verdict.WARNING, f"{early} is {apart:,.0f} ms ahead of {late}", advice)
+    apart = offsets[early] - offsets[late]
+    if len(offsets) > 1:
+        advice = "After a failover IDs and ages are wrong by this difference. Synchronise the clocks by NTP."
+        yield _apart("clocks", f"{early} is {apart:,.0f} ms ahead of {late}", apart, advice)
+
+
+def _apart(subject: str, found: str, apart_ms: float, advice: str) -> Finding:
+    if apart_ms < _CLOCK_MS:
+        return Finding(subject, Verdict.OK, found)
+    return Finding(subject, Verdict.WARNING, found, advice)
 
 
 _SINCE = {
@@ -245,16 +238,6 @@ def _scripts(connection: Connection) -> Iterator[Finding]:
     yield Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
 
-def _databases(connection: Connection) -> Finding:
-    if connection.topology.is_cluster:
-        return Finding("databases", Verdict.OK, "a cluster has only database 0")
-    now = connection.address.login.database
-    first, _ = connection.pipeline([("SELECT", 1 if now != 1 else 0), ("SELECT", now)])
-    if isinstance(first, ResponseError):
-        return Finding("databases", Verdict.NOTE, "SELECT is refused", "Use URLs without a database number.")
-    return Finding("databases", Verdict.OK, "SELECT works")
-
-
 def _settings(settings: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[Finding]:
     if not settings:
         advice = "Many cloud servers refuse CONFIG. Settings are then read from INFO, if it reports them."
@@ -326,12 +309,8 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         yield Finding("replicas", Verdict.OK, f"{count}, and at least one confirms writes (WAIT)")
 
 
-_FILES = 1000  # maximum number of checked files in the data directory
-_LISTED = 5  # maximum number of files that a finding names
-
-
-def review(connection: Connection, facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the findings. `facts`: lines of INFO; `settings`: lines of CONFIG GET. Both may be empty."""
+def review(connection: Connection, settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about security. `settings`: lines of CONFIG GET, which may be empty."""
     local = is_local(connection.address)
     yield from _default_user(connection, local=local)
     yield encryption(connection.address, local=local)
@@ -341,8 +320,6 @@ def review(connection: Connection, facts: Mapping[str, str], settings: Mapping[s
     if settings.get("enable-debug-command", "no") == "yes":
         advice = "DEBUG can stop or crash the server. Set enable-debug-command no."
         yield Finding("debug command", Verdict.WARNING, "enabled", advice)
-    if local:
-        yield from _files(facts, settings)
 
 
 def is_local(address: Address) -> bool:
@@ -393,35 +370,3 @@ def encryption(address: Address, *, local: bool) -> Finding:
         return Finding("encryption", Verdict.OK, "none, but the connection stays on this machine")
     advice = "Passwords and data cross the network in plain text. Use rediss:// and the server's tls-port."
     return Finding("encryption", Verdict.WARNING, "none", advice)
-
-
-def _files(facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield whether other users of this machine can read the server's files: data, ACL users or settings."""
-    named = [Path(text) for text in (settings.get("aclfile", ""), facts.get("config_file", "").strip()) if text]
-    directory = Path(settings["dir"]) if settings.get("dir") else None
-    try:
-        data = _data_files(directory, settings) if directory is not None and not _is_closed(directory) else []
-        readable = [path for path in (*data, *named) if path.exists() and path.stat().st_mode & stat.S_IROTH]
-    except OSError as cause:
-        yield Finding("files", Verdict.NOTE, f"{cause.filename} cannot be checked", "Check them as the server's user.")
-        return
-    if readable:
-        listed = ", ".join(map(str, readable[:_LISTED])) + (", ..." if len(readable) > _LISTED else "")
-        advice = "Other users of the machine can read them. Use chmod 700 (directory), 600 (files) and umask 077."
-        yield Finding("files", Verdict.WARNING, f"readable by everyone: {listed}", advice)
-    elif directory is not None or named:
-        yield Finding("files", Verdict.OK, "not readable by other users")
-
-
-def _is_closed(directory: Path) -> bool:
-    """Return whether the directory is closed to other users: they have no permission to enter it."""
-    return not directory.stat().st_mode & stat.S_IXOTH
-
-
-def _data_files(directory: Path, settings: Mapping[str, str]) -> list[Path]:
-    found = [directory / settings["dbfilename"]] if settings.get("dbfilename") else []
-    if settings.get("appenddirname"):
-        log = directory / settings["appenddirname"]
-        if log.is_dir() and not _is_closed(log):
-            found += sorted(log.iterdir())[:_FILES]
-    return found
