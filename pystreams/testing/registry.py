@@ -1,7 +1,7 @@
 """A schema registry for tests: the part of Confluent's interface that clients need, on a loopback port.
 
-It keeps subjects, versions and IDs in memory. With `compatibility` BACKWARD, a new Avro schema must be able to read
-data of its subject's latest schema. Otherwise the answer is 409 and names the field, as from a real registry.
+It keeps subjects, versions and IDs in memory. It does not compare schemas: `refusal` answers 409 as a real registry
+does for a schema that is incompatible with its subject's others.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-_PROMOTED = {
-    "int": "long float double",
-    "long": "float double",
-    "float": "double",
-    "string": "bytes",
-    "bytes": "string",
-}
 _PATHS = (
     ("GET", r"/schemas/ids/(\d+)", "_by_id"),
     ("GET", r"/subjects/([^/]+)/versions/(\d+|latest)", "_by_version"),
@@ -62,21 +55,20 @@ class SchemaRegistry:
 
     `requests`: the received requests, such as "GET /schemas/ids/1". `login`: "user:password"; None for no login.
     `serialized`: whether Protobuf schemas are also available as descriptors. `status`: HTTP status of all answers,
-    or 0 for normal answers.
+    or 0 for normal answers. `refusal`: reason for refusing new versions of a subject; empty to accept them.
     """
 
     def __init__(
         self,
         *,
-        compatibility: Literal["NONE", "BACKWARD"] = "BACKWARD",
         login: str | None = None,
         serialized: bool = True,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.compatibility = compatibility
         self.login = login
         self.serialized = serialized
         self.status = 0
+        self.refusal = ""
         self.requests: list[str] = []
         self._stored: list[_Stored] = []
         self._lock = threading.Lock()
@@ -161,11 +153,9 @@ class SchemaRegistry:
         known = next((each for each in there if each.text == text), None)
         if known is not None:
             return {"id": known.schema_id}
-        if there and kind == "AVRO" and self.compatibility == "BACKWARD":
-            problem = _unreadable(json.loads(there[-1].text), json.loads(text), "")
-            if problem:
-                reason = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
-                raise _RefusedError(409, 409, f"{reason}, details: {problem}")
+        if there and self.refusal:
+            reason = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
+            raise _RefusedError(409, 409, f"{reason}, details: {self.refusal}")
         same = next((each for each in self._stored if (each.kind, each.text) == (kind, text)), None)
         schema_id = len({each.schema_id for each in self._stored}) + 1 if same is None else same.schema_id
         version = there[-1].version + 1 if there else 1
@@ -179,28 +169,6 @@ class SchemaRegistry:
         from streamclient.formats import protobuf  # noqa: PLC0415 - only Protobuf needs its package
 
         return {**answer, "schema": protobuf.serialized(answer["schema"])}
-
-
-def _unreadable(writer: Any, reader: Any, at: str) -> str:
-    """Return why the reader's schema cannot read data of the writer's; empty if it can. Logical types are ignored."""
-    if isinstance(writer, list):
-        return next(filter(None, (_unreadable(each, reader, at) for each in writer)), "")
-    if isinstance(reader, list):
-        return "" if any(not _unreadable(writer, each, at) for each in reader) else f"{at or 'it'} has no such type"
-    was, now = (each["type"] if isinstance(each, dict) else each for each in (writer, reader))
-    if was == now == "record":
-        fields = {each["name"]: each for each in writer["fields"]}
-        for each in reader["fields"]:
-            names = [name for name in (each["name"], *each.get("aliases", ())) if name in fields]
-            if not names and "default" not in each:
-                return f"the new field '{each['name']}' has no default"
-            problem = _unreadable(fields[names[0]]["type"], each["type"], f"field '{each['name']}'") if names else ""
-            if problem:
-                return problem
-        return ""
-    if was != now and now not in _PROMOTED.get(str(was), "").split():
-        return f"{at or 'it'} was {was} and is {now}"
-    return ""
 
 
 def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:

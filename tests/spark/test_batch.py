@@ -8,12 +8,12 @@ import datetime
 import decimal
 
 import pytest
-from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameReader, DataFrameWriter
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.types import Row
+from pyspark.testing.utils import assertDataFrameEqual
 
 from spark_streams import preflight
 from spark_streams.errors import OptionsError
@@ -158,7 +158,7 @@ def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
     schema = f"{schema}, {newer}"
     again = bench.reader(stream="s").schema(schema.replace("tree string", "tree variant")).load()
     again = again.withColumn("tree", f.expr("to_json(tree)"))
-    assert_df_equality(again.orderBy("k"), frame.orderBy("k"), ignore_nullable=True)
+    assertDataFrameEqual(again, frame, rtol=0, atol=0)
     assert bench.client.xlen("s") == 4
 
 

@@ -9,15 +9,9 @@ import tomllib
 
 import pytest
 import redis
-from chispa.formatting import FormattingConfig
-from chispa.rows_comparer import assert_basic_rows_equality
-from chispa.schema_comparer import assert_schema_equality
-from pyspark.sql import Row
-from pyspark.sql.types import StructType
 
 from pystreams.testing import FaultProxy, Server, add, engine, entries, wait_until
 from pystreams.testing.servers import VARIABLE
-from pystreams.testing.session import _as_assertion
 from spark_streams.embedded import supervisor
 from tests import ROOT
 
@@ -113,18 +107,3 @@ print(*sorted(set(sys.modules) - before))
     assert f'"{VARIABLE}"' in (ROOT / "engine" / "shell" / "clock.py").read_text()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert entry == {"pystreams.testing.plugin": "pystreams.testing.plugin"}
-
-
-def test_a_difference_shows_actual_and_expected_rows() -> None:
-    """The assertion shows differing rows and schemas under `actual` and `expected`, without colors
-    outside a terminal.
-    """
-    rows = (
-        r"the stream s is not as expected:\n[+-]+\n\| +actual +\| +expected +\|\n[+-]+\n\| +a=1, b=x +\| +a=2, b=x +\|"
-    )
-    with pytest.raises(AssertionError, match=rows) as found, _as_assertion("s"):
-        assert_basic_rows_equality([Row(a=1, b="x")], [Row(a=2, b="x")], False, FormattingConfig())
-    assert "\x1b" not in str(found.value)
-    actual, expected = (StructType().add("a", kind) for kind in ("integer", "long"))
-    with pytest.raises(AssertionError, match=r"\| +actual +\| +expected +\|"), _as_assertion("s"):
-        assert_schema_equality(actual, expected, True, False)

@@ -228,7 +228,7 @@ def test_bytes_of_another_schema_are_malformed() -> None:
 
 @pytest.fixture
 def server() -> Iterator[SchemaRegistry]:
-    with schema_registry(compatibility="NONE") as running:
+    with schema_registry() as running:
         yield running
 
 

@@ -94,8 +94,9 @@ def test_writing_registers_the_schema_of_the_rows(server: SchemaRegistry) -> Non
     first = writer(**options)
     assert (first.schema_id, writer(**options).schema_id) == (1, 1)
     assert writer(**options, **{"schemaRegistry.register": "false"}) == first
+    server.refusal = "no default"
     assert condition(lambda: writer(**options, valueSchema=ORDER)) == "SCHEMA_INCOMPATIBLE"
-    server.compatibility = "NONE"
+    server.refusal = ""
     unknown = {**options, "valueSchema": ORDER, "schemaRegistry.register": "false"}
     assert condition(lambda: writer(**unknown)) == "SUBJECT_MISSING"
     assert writer(**options, valueSchema=ORDER).schema_id == 2

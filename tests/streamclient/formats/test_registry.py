@@ -49,6 +49,7 @@ def test_an_incompatible_schema_says_what_to_do() -> None:
     with schema_registry() as server:
         registry = Registry.at(server.url)
         registry.register("a/b-value", Schema("AVRO", TWO))
+        server.refusal = "the new field 'must' has no default"
         with pytest.raises(
             PystreamsError, match=r"'a/b-value'.*the new field 'must' has no default.*valueSchema"
         ) as raised:
