@@ -30,36 +30,47 @@ def pages(
     connection: Connection, stream: bytes, after: StreamId, upto: StreamId = LAST, *, most: int | None = None
 ) -> Iterator[list[Entry]]:
     """Yield the entries in (after, upto], at most `most`, in pages of about a megabyte."""
-    size = PageSize(_LARGEST_PAGE)
-    left = most
-    while after < upto and left != 0:
-        count = size.now if left is None else min(size.now, left)
-        page: list[Entry] = ask(connection, "XRANGE", stream, str(after.next()), _end(upto), "COUNT", count)
-        if page:
-            yield page
-        if len(page) < count:
-            return
-        after = StreamId.parse(page[-1][0])
-        left = None if left is None else left - len(page)
-        size.update(len(page), _bytes(page))
+
+    def command(first: StreamId, count: int) -> Command:
+        return ("XRANGE", stream, str(first), _end(upto), "COUNT", count)
+
+    return _pages(connection, command, after.next(), StreamId.next, upto, most) if after < upto else iter(())
 
 
 def pages_back(
     connection: Connection, stream: bytes, upto: StreamId = LAST, *, most: int | None = None
 ) -> Iterator[list[Entry]]:
     """Yield the entries up to an ID, newest first, at most `most`, in pages of about a megabyte."""
+
+    def command(first: StreamId, count: int) -> Command:
+        return ("XREVRANGE", stream, _end(first), "-", "COUNT", count)
+
+    return _pages(connection, command, upto, StreamId.before, ZERO.next(), most)
+
+
+def _pages(
+    connection: Connection,
+    command: Callable[[StreamId, int], Command],
+    first: StreamId,
+    following: Callable[[StreamId], StreamId],
+    end: StreamId,
+    most: int | None,
+) -> Iterator[list[Entry]]:
+    """Yield pages of at most `most` entries in total. `command` reads a number of entries from the ID `first` on.
+
+    `following`: returns the ID at which the next page starts. `end`: ID of the last possible entry.
+    """
     size = PageSize(_LARGEST_PAGE)
-    left = most
-    while left != 0:
-        count = size.now if left is None else min(size.now, left)
-        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", count)
+    while most != 0:
+        count = size.now if most is None else min(size.now, most)
+        page: list[Entry] = ask(connection, *command(first, count))
         if page:
             yield page
-        if len(page) < count or StreamId.parse(page[-1][0]) == ZERO.next():
+        if len(page) < count or (last := StreamId.parse(page[-1][0])) == end:
             return
-        upto = StreamId.parse(page[-1][0]).before()
-        left = None if left is None else left - len(page)
-        size.update(len(page), _bytes(page))
+        first = following(last)
+        most = None if most is None else most - len(page)
+        size.update(len(page), sum(len(word) for _, words in page for word in words or ()))
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
@@ -67,18 +78,12 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 
     If there is no such entry, return 0-0 and the number of entries up to `upto`.
     """
-    size = PageSize(_LARGEST_PAGE)
     passed = 0
-    while True:
-        requested = min(size.now, count + 1 - passed)
-        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", requested)
+    for page in pages_back(connection, stream, upto, most=count + 1):
         passed += len(page)
         if passed > count:
             return StreamId.parse(page[-1][0]), count
-        if len(page) < requested:
-            return ZERO, passed
-        upto = StreamId.parse(page[-1][0]).before()
-        size.update(len(page), _bytes(page))
+    return ZERO, passed
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
@@ -95,10 +100,6 @@ def forward(connection: Connection, stream: bytes, after: StreamId, count: int) 
 
 def _end(upto: StreamId) -> str:
     return "+" if upto == LAST else str(upto)
-
-
-def _bytes(page: list[Entry]) -> int:
-    return sum(len(word) for _, words in page for word in words or ())
 
 
 def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:

@@ -1,9 +1,9 @@
 """Streams: their names, found by SCAN in pages, and their states.
 
 XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
-So XINFO STREAM and XRANGE are used first if the entries of a stream are known to be small. For other streams,
-PS.STATE and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO
-STREAM is sent for a few streams at a time.
+So XINFO STREAM and XRANGE are used if the entries of a stream are known to be small. For other streams, PS.STATE and
+PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO STREAM is
+sent for a few streams at a time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from streamclient.streams.states import StreamState, ids_of, state_of, stream_st
 from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
+_ALL = 1 << 40  # larger than the number of entries in any stream
 #: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
 REPLY_BYTES = 16 << 20
 #: Refusal of a key, in the words of Redis 6, and in those of Redis 7 and later.
@@ -37,30 +38,21 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 
     Entries that may be large are replaced by their IDs, if the user may call PS.STATE or run scripts.
     """
-    small = connection.capabilities.small
-    plain = [name for name in names if to_shell(name) in small]
-    found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
-    for name, reply in found.items():
-        _learn(connection, name, reply)
-    found |= _carefully(connection, [name for name in names if name not in found])
-    return [found[name] for name in names]
-
-
-def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return the result of `states` for streams whose entries are large or of unknown size."""
+    known = connection.capabilities
     found: dict[bytes, Any] = {}
-    if names and has_nth(connection):
-        found = _by_extensions(connection, names)
-    elif names and connection.capabilities.runs_scripts:
-        found = _by_scripts(connection, names)
-    left = [name for name in names if name not in found]
-    bounded = pages(left, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES)
-    for page in bounded:
-        replies = connection.pipeline([_state(name) for name in page])
+    if large := [name for name in names if to_shell(name) not in known.small]:
+        if has_nth(connection):
+            found = _by_extensions(connection, large)
+        elif known.runs_scripts:
+            found = _by_scripts(connection, large)
+    whole = [name for name in names if name not in found]
+    for page in pages(whole, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES):
+        replies = connection.pipeline([("XINFO", "STREAM", name) for name in page])
         for name, reply in zip(page, replies, strict=True):
             found[name] = reply
-            _learn(connection, name, reply)
-    return found
+            if isinstance(reply, list):
+                known.learn_sizes(to_shell(name), reply)
+    return [found[name] for name in names]
 
 
 def size_of(connection: Connection, name: bytes) -> int:
@@ -75,29 +67,18 @@ def sent_behind(connection: Connection, name: bytes) -> int:
     return 0 if is_short else size_of(connection, name)
 
 
-def _state(name: bytes) -> Command:
-    return ("XINFO", "STREAM", name)
-
-
-def _learn(connection: Connection, name: bytes, reply: Any) -> None:
-    """Record the size of the entries in a reply of XINFO STREAM."""
-    if isinstance(reply, list):
-        connection.capabilities.learn_sizes(to_shell(name), reply)
-
-
 def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return the states that a script finds. Stops if the server refuses the script."""
+    """Return the states that a script finds; empty if the server refuses the script."""
+    replies = connection.pipeline([state_of(name) for name in names])
+    if any(map(_is_refusal, replies)):
+        connection.capabilities.runs_scripts = False
+        return {}
     found: dict[bytes, Any] = {}
-    for some in (names[:1], names[1:]):
-        replies = connection.pipeline([state_of(name) for name in some])
-        for name, reply in zip(some, replies, strict=True):
-            if _is_refusal(reply):
-                connection.capabilities.runs_scripts = False
-                return found
-            found[name] = reply
-            if isinstance(reply, list):
-                *found[name], _, size = reply
-                connection.capabilities.learn_size(to_shell(name), int(size))
+    for name, reply in zip(names, replies, strict=True):
+        found[name] = reply
+        if isinstance(reply, list):
+            *found[name], _, size = reply
+            connection.capabilities.learn_size(to_shell(name), int(size))
     return found
 
 
@@ -114,53 +95,27 @@ def _is_refusal(reply: Any) -> bool:
 
 def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
     """Return states found by the engine's own commands; empty if the user may not call them."""
-    forms: tuple[tuple[str, ...], ...] = (("PS.STATE",), ("XINFO", "GROUPS"), ("MEMORY", "USAGE"))
-    replies = iter(connection.pipeline([(*form, name) for name in names for form in forms]))
-    requested = [(name, next(replies), next(replies), next(replies)) for name in names]
+    commands: list[Command] = []
+    for name in names:
+        commands += [("PS.STATE", name), ("XINFO", "GROUPS", name), ("PS.NTH", name, "-", _ALL)]
+        commands.append(("MEMORY", "USAGE", name))
+    replies = connection.pipeline(commands)
     found: dict[bytes, Any] = {}
-    whole: list[tuple[bytes, list[Any], int]] = []
-    for name, state, groups, used in requested:
-        if _is_refusal(state):
+    for name, state, groups, end, used in zip(names, *(replies[at::4] for at in range(4)), strict=True):
+        if _is_refusal(state) or _is_refusal(end):
             connection.capabilities.mark_missing("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):
             found[name] = state if state is not None else ResponseError("ERR no such key")
             continue
-        whole.append((name, state, len(groups)))
-        if isinstance(used, int):
-            connection.capabilities.learn_size(to_shell(name), used // state[1] if state[1] else 0)
-    lasts = _last_ids(connection, [(name, state) for name, state, _ in whole])
-    if lasts is None:
-        connection.capabilities.mark_missing("PS.NTH")
-        return {}
-    for (name, state, groups), last in zip(whole, lasts, strict=True):
         generated, length, first, added, deleted, _ = state
-        info = (
-            *(b"length", length, b"first-entry", first, b"last-entry", last, b"last-generated-id", generated),
-            *(b"entries-added", added, b"max-deleted-entry-id", deleted, b"groups", groups),
-        )
-        found[name] = list(info)
-    return found
-
-
-def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
-    """Return the IDs of the last entries.
-
-    The last generated ID is tried first: its entry is rarely deleted. Returns None if the user may not call PS.NTH.
-    """
-    filled = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
-    lasts: list[bytes | None] = [None] * len(states)
-    for whole in (False, True):
-        requested = [each for each in filled if lasts[each[0]] is None]
-        commands: list[Command] = [
-            ("PS.NTH", name, "-", state[1]) if whole else ("PS.NTH", name, str(StreamId.parse(state[0]).before()), 1)
-            for _, name, state in requested
+        found[name] = [
+            *(b"length", length, b"first-entry", first, b"last-entry", end[0], b"last-generated-id", generated),
+            *(b"entries-added", added, b"max-deleted-entry-id", deleted, b"groups", len(groups)),
         ]
-        for (at, _, _), reply in zip(requested, connection.pipeline(commands), strict=True):
-            if str(reply).startswith("NOPERM") and not is_forbidden_key(reply):
-                return None
-            lasts[at] = reply[0] if isinstance(reply, list) else None
-    return lasts
+        if isinstance(used, int):
+            connection.capabilities.learn_size(to_shell(name), used // length if length else 0)
+    return found
 
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:

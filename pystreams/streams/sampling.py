@@ -1,7 +1,7 @@
 """Successive samples of streams and their groups, with what needs several samples: rates, time to catch up, status.
 
-The dashboard, the exporter, `groups lag` and the job `lag` take their samples here. A sample reads pages of streams:
-the states of streams and groups, then details of groups (`group_states.detailed`), most of which are consumers.
+The dashboard, the exporter and `groups lag` take their samples here. A sample reads pages of streams:
+the states of streams and groups, then details of groups (`group_states.detailed`), mostly their consumers.
 About a dozen samples of each group are kept, from a little more than a minute. A group that no longer exists, or is no
 longer sampled, is dropped.
 

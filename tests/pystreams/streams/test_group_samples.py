@@ -1,4 +1,4 @@
-"""Samples of groups and streams that appear and disappear, for `groups lag` and the job `lag`."""
+"""Samples of groups and streams that appear and disappear, for `groups lag`."""
 
 from __future__ import annotations
 

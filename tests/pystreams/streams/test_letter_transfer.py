@@ -44,8 +44,9 @@ class Site:
     client: Any
     nodes: list[redis.Redis]
 
-    def connection(self) -> Connection:
-        address = options.server({"url": self.url})
+    def connection(self, patience_ms: int = 15_000) -> Connection:
+        """Return a connection that waits this long for a server that refuses a command for now."""
+        address = options.server({"url": self.url, "retryTimeoutMs": str(patience_ms)})
         assert isinstance(address, Address)
         return Connection(address)
 
@@ -161,7 +162,7 @@ def test_a_letter_that_cannot_be_added_stays(site: Site, scripts: bool, refusal:
     elif refusal != "no memory":
         last = StreamId.of(LAST - 2) if refusal == "two IDs" else LAST
         site.client.xadd("orders", {"n": -1}, id=str(last))
-    with closing(site.connection()) as connection:
+    with closing(site.connection(patience_ms=200 if refusal == "no memory" else 15_000)) as connection:
         letters = find(connection)
         try:
             if refusal == "no memory":
