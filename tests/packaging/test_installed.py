@@ -79,43 +79,43 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("bare") / "venv", wheel, OF_EXTRAS)
 
 
+COMMANDS = """
+    import sys
+    from click.testing import CliRunner
+    from pystreams.commands.root import cli
+
+    lines = (
+        "--help", "produce s a=1", "ls", "info s", "tail s", "groups create s g --yes", "groups lag s",
+        "consume s --group g --limit 1", "pending ls s g", "export s s.jsonl", "trim s --maxlen 0 --yes", "jobs ls",
+    )
+    for line in lines:
+        done = CliRunner().invoke(cli, line.split(), catch_exceptions=False, prog_name="pystreams")
+        assert done.exit_code == 0, (line, done.output)
+    for line in ("serve --port 0", "export s s.parquet", "jobs run archive", "jobs run archive --help"):
+        done = CliRunner().invoke(cli, line.split(), catch_exceptions=False, prog_name="pystreams")
+        assert done.exit_code, line
+        print(done.stderr)
+"""
+
+
 def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Running, tmp_path: Path) -> None:
     """Commands of `pystreams` work without Spark, Arrow and numpy.
 
     Commands that need one of these packages fail with an error that names the extra.
     """
-
-    def pystreams(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = surroundings(PATH=str(bare.parent), XDG_CONFIG_HOME=str(tmp_path), PYSTREAMS_URL=url)
-        command = [str(bare), "-m", "pystreams", *words]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
     url = redis_process.url + "/9"
-    verbs = ["--help", "produce s a=1", "ls", "info s", "tail s", "groups create s g --yes", "groups lag s"]
-    verbs += [
-        "consume s --group g --limit 1",
-        "pending ls s g",
-        "export s s.jsonl",
-        "trim s --maxlen 0 --yes",
-        "jobs ls",
-    ]
     try:
-        for words in verbs:
-            done = pystreams(*words.split())
-            assert done.returncode == 0, (words, done.stderr)
-        for words, message in {
-            "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package xxhash, which is not "
-            "installed. pip install 'pystreams-spark[engine]'",
-            "export s s.parquet": "needs the package pyarrow, which is not installed. "
-            "pip install 'pystreams-spark[engine]'",
-            "jobs run archive": "[NO_SPARK_SUBMIT] ",
-            "jobs run archive --help": "pip install 'pystreams-spark[spark]'",
-        }.items():
-            done = pystreams(*words.split())
-            assert (done.returncode != 0, message in done.stderr) == (True, True), (words, done.stderr)
-            assert "Traceback" not in done.stderr
+        found = run(bare, COMMANDS, tmp_path, PATH=str(bare.parent), XDG_CONFIG_HOME=str(tmp_path), PYSTREAMS_URL=url)
     finally:
         redis.Redis.from_url(url).flushdb()
+    for message in (
+        "[PACKAGE_MISSING] pystreams serve needs the package xxhash, which is not installed. "
+        "pip install 'pystreams-spark[engine]'",
+        "pystreams export needs the package pyarrow, which is not installed. pip install 'pystreams-spark[engine]'",
+        "[NO_SPARK_SUBMIT] ",
+        "pip install 'pystreams-spark[spark]'",
+    ):
+        assert message in found
 
 
 def test_the_data_source_names_the_missing_extra(bare: Path, tmp_path: Path) -> None:
@@ -293,6 +293,7 @@ def test_the_embedded_engine_names_the_missing_package(lean: Path, tmp_path: Pat
     )
 
 
+@long_only
 def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "venv", wheel, ["uvloop"])
     program = "from spark_streams.embedded import launcher; print(launcher.connect().ping())"

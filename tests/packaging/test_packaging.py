@@ -68,18 +68,26 @@ def fake_java(path: Path, version: str) -> None:
     program(path, f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
 
 
-def test_the_newest_python_on_path_is_used(programs: Path) -> None:
-    fake_python(programs / "python3", 11)
-    fake_python(programs / "python3.13", 13)
-    fake_python(programs / "python3.12", 12)
-    assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.13")
-
-
-def test_a_python_that_does_not_run_or_is_too_old_is_skipped(programs: Path) -> None:
-    program(programs / "python3.13", "exit 127")
-    fake_python(programs / "python3", 10)
-    fake_python(programs / "python3.11", 11)
-    assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.11")
+@pytest.mark.parametrize(
+    ("minors", "found"),
+    [
+        ({"python3": 11, "python3.13": 13, "python3.12": 12}, "python3.13"),
+        ({"python3.13": None, "python3": 10, "python3.11": 11}, "python3.11"),
+        ({"python3": 10}, None),
+    ],
+)
+def test_the_newest_python_on_path_that_runs_is_used(
+    programs: Path, minors: dict[str, int | None], found: str | None
+) -> None:
+    """Without a Python that runs and is not too old, the message says what to install."""
+    for name, minor in minors.items():
+        if minor is None:
+            program(programs / name, "exit 127")
+        else:
+            fake_python(programs / name, minor)
+    result = run_script("find-python", programs)
+    assert result.stdout.strip() == ("" if found is None else str(programs / found))
+    assert ("needs Python 3.11 or later" in result.stderr, "apt-get install" in result.stderr) == (found is None,) * 2
 
 
 def test_a_python_of_a_given_version_is_found_on_path_or_in_pyenv(programs: Path, tmp_path: Path) -> None:
@@ -105,14 +113,6 @@ def find_python(version: str, path: Path, pyenv: Path) -> subprocess.CompletedPr
     )
 
 
-def test_without_a_python_the_message_says_what_to_install(programs: Path) -> None:
-    fake_python(programs / "python3", 10)
-    result = run_script("find-python", programs)
-    assert result.returncode == 1
-    assert "needs Python 3.11 or later" in result.stderr
-    assert "apt-get install" in result.stderr
-
-
 def test_a_python_without_ensurepip_is_reported_with_the_package_to_install(programs: Path, tmp_path: Path) -> None:
     program(
         programs / "python3",
@@ -131,32 +131,28 @@ def test_a_python_without_ensurepip_is_reported_with_the_package_to_install(prog
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.mark.parametrize("version", ["17.0.15", "21", "17-ea"])
-def test_java_17_and_later_is_accepted(programs: Path, version: str) -> None:
-    fake_java(programs / "java", version)
-    result = run_script("need-java", programs)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", None])
-def test_an_old_or_missing_java_is_reported_with_what_to_install(programs: Path, version: str | None) -> None:
+@pytest.mark.parametrize(
+    ("version", "home", "advice"),
+    [
+        *((version, None, "") for version in ("17.0.15", "21", "17-ea")),
+        *((version, None, "openjdk-17-jre-headless") for version in ("1.8.0_392", "11.0.21", None)),
+        ("11.0.21", "17.0.15", ""),
+        ("17.0.15", "11.0.21", "JAVA_HOME"),
+    ],
+)
+def test_java_17_is_required(
+    programs: Path, tmp_path: Path, version: str | None, home: str | None, advice: str
+) -> None:
+    """An old or missing Java is reported with what to install. JAVA_HOME takes precedence over PATH."""
     if version is not None:
         fake_java(programs / "java", version)
-    result = run_script("need-java", programs)
-    assert result.returncode == 1
-    assert "needs Java 17 or later" in result.stderr
-    assert "openjdk-17-jre-headless" in result.stderr
-
-
-def test_java_home_takes_precedence_over_path(programs: Path, tmp_path: Path) -> None:
-    fake_java(programs / "java", "11.0.21")
-    fake_java(tmp_path / "jdk" / "bin" / "java", "17.0.15")
-    assert run_script("need-java", programs, JAVA_HOME=str(tmp_path / "jdk")).returncode == 0
-    fake_java(programs / "java", "17.0.15")
-    fake_java(tmp_path / "jdk" / "bin" / "java", "11.0.21")
-    result = run_script("need-java", programs, JAVA_HOME=str(tmp_path / "jdk"))
-    assert result.returncode == 1
-    assert "JAVA_HOME" in result.stderr
+    environment = {}
+    if home is not None:
+        fake_java(tmp_path / "jdk" / "bin" / "java", home)
+        environment["JAVA_HOME"] = str(tmp_path / "jdk")
+    result = run_script("need-java", programs, **environment)
+    assert (result.returncode, advice in result.stderr) == (int(bool(advice)), True)
+    assert ("needs Java 17 or later" in result.stderr) == bool(advice)
 
 
 def test_every_dependency_and_disabled_rule_has_a_reason() -> None:

@@ -80,12 +80,13 @@ def test_running_embedded_engines_are_a_hint_without_a_server(
     """
     monkeypatch.setattr(connect, "LOCAL", "redis://127.0.0.1:1")
     monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url)])
-    result = cli_of.result("ls", PYSTREAMS_URL=None)
+    words = ("ls", "--timeout", "100ms")
+    result = cli_of.result(*words, PYSTREAMS_URL=None)
     assert (result.exit_code, f"(--embedded): \n  {instance.url} (in memory" in result.stderr) == (5, True)
-    result = cli_of.result("ls", PYSTREAMS_URL="redis://127.0.0.1:2")
+    result = cli_of.result(*words, PYSTREAMS_URL="redis://127.0.0.1:2")
     assert (result.exit_code, "--embedded" in result.stderr) == (5, False)
     monkeypatch.setattr(launcher, "running", list)
-    assert "--embedded" not in cli_of.result("ls", PYSTREAMS_URL=None).stderr
+    assert "--embedded" not in cli_of.result(*words, PYSTREAMS_URL=None).stderr
 
 
 def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
