@@ -350,7 +350,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
         before = trimming.still_unneeded(run.connection, stream, before)
     removed = 0
     with run.out.progress("removed", count or None) as advance:
-        for step in trimming.trim(run.connection, trimming.Trim(whole, before, count)):
+        for step in trimming.trim(run.connection, whole, before, count):
             removed += step
             advance(step)
     run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pystreams.errors import fail
 from pystreams.streams import entries, inventory, seeks
@@ -54,30 +53,18 @@ def may_remove_needed(
     return count > stream.length - backlog.most
 
 
-@dataclass
-class Trim:
-    """A trim that was shown: of the entries before the ID `before`, or else of the first `count` entries.
+def trim(connection: Connection, stream: Stream, before: StreamId | None, count: int) -> Iterator[int]:
+    """Remove the entries that were shown, in steps: those before an ID, or else the first `count` entries.
 
-    `gone`: number of entries that it has removed.
+    Yields the number of entries removed per step. Entries that were added since then stay. `stream`: the state that was
+    shown.
     """
-
-    stream: Stream
-    before: StreamId | None
-    count: int
-    gone: int = 0
-
-
-def trim(connection: Connection, plan: Trim) -> Iterator[int]:
-    """Remove the entries that were shown, in steps. Yields the number of entries removed per step.
-
-    Entries that were added since then stay. `before` is lowered if a group needs earlier entries by now.
-    """
-    name = plan.stream.name
-    if plan.before is not None:
-        yield from _before(connection, name, plan.before)
+    if before is not None:
+        yield from _before(connection, stream.name, before)
         return
-    while step := _first(connection, plan):
-        plan.gone += step
+    gone = 0
+    while step := _first(connection, stream, count, gone):
+        gone += step
         yield step
 
 
@@ -92,18 +79,18 @@ def _before(connection: Connection, name: bytes, before: StreamId) -> Iterator[i
     yield int(ask(connection, "XTRIM", name, "MINID", "=", str(before)))
 
 
-def _first(connection: Connection, plan: Trim) -> int:
-    """Remove at most `_STEP` of the first entries that are left. Returns their number.
+def _first(connection: Connection, stream: Stream, count: int, gone: int) -> int:
+    """Remove at most `_STEP` of the first entries that are left after `gone` entries. Returns their number.
 
     The entries that others have removed since the trim was shown count, too. The last entries are removed by ID, since
     entries that are added meanwhile would shift a length.
     """
-    name = plan.stream.name
+    name = stream.name
     now = inventory.parsed(name, ask(connection, "XINFO", "STREAM", name))
     others = 0
-    if now.removed is not None and plan.stream.removed is not None:
-        others = max(0, now.removed - plan.stream.removed - plan.gone)
-    left = min(plan.count - plan.gone - others, now.length)
+    if now.removed is not None and stream.removed is not None:
+        others = max(0, now.removed - stream.removed - gone)
+    left = min(count - gone - others, now.length)
     if left > 2 * _STEP:
         return int(ask(connection, "XTRIM", name, "MAXLEN", "=", now.length - _STEP))
     if left <= 0:
