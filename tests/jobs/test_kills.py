@@ -75,11 +75,10 @@ def test_archive_with_trimming(jobs: Jobs, departures: Departures) -> None:
     assert archived(jobs.path("archive")) == written
     assert jobs.client.xlen("flights") == 0
 
-    killed(
-        jobs, replay, "--from", jobs.path("archive"), "--to", "again", "--checkpoint", jobs.path("replay"),
-        "--max-entries", 1000, live="",
-    )  # fmt: skip
+    words = ["--from", jobs.path("archive"), "--to", "again", "--checkpoint", jobs.path("replay")]
+    killed(jobs, replay, *words, "--max-entries", 1000, live="")
     assert jobs.entries("again") == written
+    assert "[REPLAY_OTHER]" in jobs.run(replay, *words, "--ids", "new", status=1)
 
 
 @on("engine")

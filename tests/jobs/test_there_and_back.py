@@ -4,7 +4,6 @@ kept once, in order.
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,59 +16,10 @@ from pyspark.sql import SparkSession
 from replay import replay
 
 from tests.jobs.choice import on
-from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
+from tests.jobs.conftest import Jobs, archived
 from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@long_only
-@on("engine")
-def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departures) -> None:
-    """`ingest` reads a growing directory, `archive` trims, and `replay`, run twice, restores each entry
-    once.
-    """
-    landing, checkpoint = jobs.path("landing"), jobs.path("checkpoint")
-    landing.mkdir()
-    words = ["--from", landing, "--format", "csv", "--stream", "flights", "--checkpoint", checkpoint]
-    for file in departures.files[:-1]:
-        shutil.copy(file, landing)
-    jobs.run(ingest, *words)
-    shutil.copy(departures.files[-1], landing)
-    assert f"done: {ROWS // FILES:,} rows in 1 batch" in jobs.run(ingest, *words)
-    assert jobs.rows("flights") == departures.rows
-    written = jobs.entries("flights")
-
-    directory = jobs.path("archive")
-    words = ["--stream", "flights", "--to", directory, "--trim-behind", "--max-entries", ROWS // 3]
-    assert f"done: {ROWS:,} rows in 3 batches" in jobs.run(archive, *words)
-    assert "behind" in jobs.output
-    assert archived(directory) == written
-    assert jobs.client.xlen("flights") == 0
-    jobs.client.delete("flights")
-
-    words = ["--from", directory, "--checkpoint", jobs.path("replay"), "--max-entries", ROWS // 2]
-    assert f"done: {ROWS:,} of {ROWS:,} entries" in jobs.run(replay, *words)
-    assert jobs.entries("flights") == written
-    jobs.run(replay, *words)
-    assert jobs.client.xlen("flights") == ROWS
-    assert "[REPLAY_OTHER]" in jobs.run(replay, *words, "--ids", "new", status=1)
-
-
-@long_only
-@on("redis")
-def test_rows_with_equal_keys_are_in_one_partition_in_order(jobs: Jobs, departures: Departures) -> None:
-    """Rows with equal keys are in one partition, in order, and `--retention` removes no recent entry."""
-    jobs.run(
-        ingest, "--from", departures.files[0].with_suffix(".c*"), "--format", "csv", "--stream", "by",
-        "--partitions", 3, "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
-    )  # fmt: skip
-    parts = [jobs.rows(f"by:{{{number}}}") for number in range(3)]
-    carriers = [{row["carrier"] for row in part} for part in parts]
-    assert sum(map(len, carriers)) == len(set.union(*carriers))
-    rows = departures.rows[: ROWS // FILES]
-    for part, some in zip(parts, carriers, strict=True):
-        assert part == [row for row in rows if row["carrier"] in some]
 
 
 @on("redis")

@@ -207,22 +207,6 @@ def test_texts_install_only_our_distribution_and_known_packages() -> None:
     assert len(words) > 15
 
 
-def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> None:
-    """The installed `pyspark_pystreams` is listed by pkgutil, which Spark uses; an install with an import hook would
-    hide it.
-    """
-    code = "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "pyspark_pystreams" in result.stdout
-
-
 def test_all_files_have_the_same_version() -> None:
     """The package, the engine, and the first section of the changelog have the same version."""
     version = PYPROJECT["project"]["version"]

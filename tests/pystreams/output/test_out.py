@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from pystreams.errors import error
-from pystreams.output import Column, Form, Lines, Output, ReaderGoneError
+from pystreams.output import Column, Form, Lines, Output
 from spark_streams.errors import PystreamsError
 
 _COLUMNS = [Column("NAME"), Column("N", right=True), Column("STATUS", styles={"ok": "green"})]
@@ -61,11 +61,6 @@ def test_a_terminal_gets_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(coloured.splitlines()) == 3
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[32m" not in _table(monkeypatch, _Terminal())
-
-
-def test_a_closed_output_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReaderGoneError):
-        _table(monkeypatch, _Closed())
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -154,14 +149,6 @@ def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatc
     for written in (sys.stdout.getvalue(), sys.stderr.getvalue()):  # type: ignore[attr-defined]
         assert [each for each in written if not each.isprintable() and each != "\n"] == []
     assert json.loads(sys.stdout.getvalue().splitlines()[-1]) == {_HOSTILE: _HOSTILE}  # type: ignore[attr-defined]
-
-
-def test_a_pipe_gets_unchanged_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CSV written to a pipe contains the unchanged values."""
-    monkeypatch.setattr("sys.stdout", io.StringIO())
-    out = Output()
-    Lines(out, Form.CSV, None, several=False).write(b"s", b"1-0", [b"f", _HOSTILE.encode()])
-    assert _HOSTILE in sys.stdout.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
