@@ -23,6 +23,10 @@ def verbs() -> dict[str, click.Command]:
     return {name: found for name in cli.list_commands(context) if (found := cli.get_command(context, name)) is not None}
 
 
+#: Run a test that does not depend on the server only on the engine.
+on_engine = pytest.mark.parametrize("instance", ["engine"], indirect=True)
+
+
 class Cli:
     """The command `pystreams` for one server, without any of the user's own configuration."""
 

@@ -13,7 +13,7 @@ from pystreams import connect
 from spark_streams.embedded import launcher
 from spark_streams.embedded.drivers import Process
 from tests import servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, on_engine
 from tests.servers import topologies
 
 
@@ -24,6 +24,7 @@ def _profiles(home: Path, text: str) -> None:
     file.chmod(0o600)
 
 
+@on_engine
 def test_the_server_comes_from_url_profile_or_environment(
     cli_of: Cli, client: redis.Redis, instance: servers.Running, tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ def _engine(url: str, data: str | None = None) -> launcher.Running:
     return launcher.Running(url, Process.of(os.getpid()), data)
 
 
+@on_engine
 def test_embedded_engines_are_used_by_flag(
     cli_of: Cli, client: redis.Redis, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +74,7 @@ def test_embedded_engines_are_used_by_flag(
     assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
 
 
+@on_engine
 def test_running_embedded_engines_are_a_hint_without_a_server(
     cli_of: Cli, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +92,7 @@ def test_running_embedded_engines_are_a_hint_without_a_server(
     assert "--embedded" not in cli_of.result(*words, PYSTREAMS_URL=None).stderr
 
 
+@on_engine
 def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
     """A missing profile, an unknown option and a malformed file are errors. For the option, the
     nearest name is given.
@@ -101,6 +105,7 @@ def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
     assert "[PROFILES_MALFORMED]" in cli_of.failure("ls", "--profile", "a", status=2)
 
 
+@on_engine
 @pytest.mark.parametrize(
     ("words", "status", "reason"),
     [
@@ -134,6 +139,7 @@ def test_a_profile_with_tls(cli_of: Cli, tmp_path: Path) -> None:
         assert "[TLS_NEEDED]" in cli_of.failure("ls", "--url", plain, status=5)
 
 
+@on_engine
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
@@ -154,6 +160,7 @@ def test_a_password_on_the_command_line_causes_a_warning(cli_of: Cli, words: tup
     assert ":pw" not in errors
 
 
+@on_engine
 def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
     """With `--json`, the error's ID and message are JSON on standard error."""
     error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]

@@ -14,7 +14,7 @@ import redis
 from pystreams.files import archives
 from pystreams.streams import transfer
 from spark_streams.write.records import WriterId
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, on_engine
 
 
 @pytest.fixture
@@ -61,6 +61,7 @@ def test_an_export_can_be_imported_without_loss(cli_of: Cli, stream: redis.Redis
     assert [words for _, words in _all(stream, "new")] == [words for _, words in _all(stream, "orders")]
 
 
+@on_engine
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv"])
 def test_an_export_resumes_after_its_last_complete_entry(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
@@ -75,6 +76,7 @@ def test_an_export_resumes_after_its_last_complete_entry(
     assert _all(stream, "copy") == _all(stream, "orders")
 
 
+@on_engine
 def test_ranges_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
     """`--from` is inclusive, `--before` is exclusive, and fields without a column are in `_other`."""
     file = tmp_path / "o.csv"
@@ -84,6 +86,7 @@ def test_ranges_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) ->
     )
 
 
+@on_engine
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
 def test_an_export_of_an_empty_range_succeeds(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
     """An export of an empty range succeeds and writes no rows."""
@@ -233,6 +236,7 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
         target.flushall()
 
 
+@on_engine
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_large_values_and_empty_streams_survive(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
     """Values of any size survive an export and import, also in the line at which an export resumes. So do empty
@@ -250,6 +254,7 @@ def test_large_values_and_empty_streams_survive(cli_of: Cli, client: redis.Redis
     assert cli_of.json("import", str(tmp_path / f"none.{form}"), "none") == {"added": 0, "skipped": 0}
 
 
+@on_engine
 def test_import_batches_are_limited_by_bytes(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """An import limits its batches by bytes, because 500 large rows might not fit into memory."""
     asked: list[int] = []
@@ -263,6 +268,7 @@ def test_import_batches_are_limited_by_bytes(cli_of: Cli, client: redis.Redis, t
     assert asked == [3, 3, 1]
 
 
+@on_engine
 @pytest.mark.parametrize("text", ["a note of mine", "a note\nwithout an end", "a note\n\n", '{"id": 5}\nand more'])
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_a_file_that_is_not_an_export_is_unchanged(
@@ -275,6 +281,7 @@ def test_a_file_that_is_not_an_export_is_unchanged(
     assert file.read_text() == text
 
 
+@on_engine
 @pytest.mark.parametrize("columns", ["_id", "_ms", "n,_other", "n,n", b"n,\xff"])
 def test_invalid_columns_are_rejected(cli_of: Cli, stream: redis.Redis, tmp_path: Path, columns: str | bytes) -> None:
     """`--columns` rejects reserved names, duplicates, and names that are not UTF-8."""
@@ -283,6 +290,7 @@ def test_invalid_columns_are_rejected(cli_of: Cli, stream: redis.Redis, tmp_path
     assert not file.exists()
 
 
+@on_engine
 def test_a_full_disk_is_a_file_error(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +305,7 @@ def test_a_full_disk_is_a_file_error(
     assert "No space left on device" in error
 
 
+@on_engine
 def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """The error for a row without fields has the row's number."""
     file = tmp_path / "s.jsonl"
@@ -306,6 +315,7 @@ def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_pat
         assert f"Row 2 of {file} cannot be read: it has no field" in error
 
 
+@on_engine
 def test_the_file_named_dash_is_standard_output(
     cli_of: Cli, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

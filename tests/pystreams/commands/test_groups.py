@@ -12,7 +12,7 @@ import redis
 from pystreams.streams import seeks
 from pystreams.streams.seeks import Move
 from streamclient.connection import Connection
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, on_engine
 
 
 @pytest.fixture
@@ -284,6 +284,7 @@ def test_many_groups_are_moved_together(cli_of: Cli, many: redis.Redis) -> None:
     assert cli_of("groups", "seek", "orders", "none*", "--to", "end", "--yes") == "No group matches.\n"
 
 
+@on_engine
 def test_a_wrong_choice_of_groups_moves_nothing(cli_of: Cli, many: redis.Redis) -> None:
     """A missing group, more groups than `--limit`, and contradictory arguments are errors that move nothing."""
     before = _positions(cli_of)
@@ -311,6 +312,7 @@ def test_positions_are_saved_and_restored(cli_of: Cli, many: redis.Redis, tmp_pa
     assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=4)
 
 
+@on_engine
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [

@@ -23,7 +23,7 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO
 from tests import ROOT, servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, on_engine
 from tests.servers import topologies
 from tests.spark_streams.formats import fuzz
 from tests.suite import tools
@@ -66,6 +66,7 @@ def test_entries_are_shown_from_a_position(
     assert _ids(cli_of("tail", *words, "--json")) == ids
 
 
+@on_engine
 def test_output_formats(cli_of: Cli, streams: redis.Redis) -> None:
     """`tail` prints text, CSV and JSON. Bytes that are not UTF-8 are escaped in text and base64 in JSON."""
     assert cli_of("tail", "a", "--from", "-1") == "39-0  n=39  city=köln\n"
@@ -79,6 +80,7 @@ def test_output_formats(cli_of: Cli, streams: redis.Redis) -> None:
     ]
 
 
+@on_engine
 def test_csv_keeps_fields_without_a_column(cli_of: Cli, client: redis.Redis) -> None:
     """Fields that are missing from the first entry, repeated, or not UTF-8 are in the column
     `_other`, as in an export.
@@ -102,7 +104,7 @@ def test_csv_keeps_fields_without_a_column(cli_of: Cli, client: redis.Redis) -> 
     ]
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Redis) -> None:
     """A condition on a field that no entry has causes a warning. Members of values can be used with `--decode`."""
     client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41", "x.y": 1}}', "n": 1}, id="1-0")
@@ -126,7 +128,7 @@ def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Re
     assert cli_of("tail", "s", "--decode", "auto", "--where", "doc.a.b or doc.card.number.x or doc.card.nothing") == ""
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_a_condition_searches_the_whole_stream(cli_of: Cli, client: redis.Redis) -> None:
     """Without `--from`, `tail --where` shows the last matching entries of each stream, however far back they are."""
     for number in range(1, 3001):
@@ -141,7 +143,7 @@ def test_a_condition_searches_the_whole_stream(cli_of: Cli, client: redis.Redis)
     assert (found.stdout, found.stderr) == ("", "warning: none of 3,000 entries has the field m\n")
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_numbers_in_conditions_are_exact(cli_of: Cli, client: redis.Redis) -> None:
     """Numbers are compared digit by digit, and only decimal numbers are numbers."""
     values = ("9007199254740993", "9007199254740992", "0.10", "1_000", "nan", "inf", "1e400", "1000", "0x10")
@@ -162,6 +164,7 @@ def test_numbers_in_conditions_are_exact(cli_of: Cli, client: redis.Redis) -> No
         assert "[INVALID_VALUE] --where" in cli_of.failure("tail", "s", "--where", condition, status=2)
 
 
+@on_engine
 def test_invalid_conditions_and_missing_streams_are_errors(cli_of: Cli, streams: redis.Redis) -> None:
     assert "[NO_SUCH_STREAM]" in cli_of.failure("tail", "nope", status=4)
     for condition in ("n = 5", "__import__('os')", "n().real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):
@@ -254,7 +257,7 @@ def _answers(client: redis.Redis) -> bool:
         return False
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_a_closed_pipe_ends_the_command_quietly(instance: servers.Running, client: redis.Redis) -> None:
     """`tail` exits with 0 and without a message when the reader closes the pipe, as in `pystreams
     tail ... | head -1`.
@@ -328,7 +331,7 @@ ORDER = (
 )
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_undecodable_values_are_shown(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """Every entry is one line, whether its value can be decoded or not. Undecodable values do not break conditions."""
     (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
@@ -353,7 +356,7 @@ def test_undecodable_values_are_shown(cli_of: Cli, client: redis.Redis, tmp_path
         assert cli_of("tail", form, "--decode", *words, "--where", "id == 'none'") == ""
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """Values are decoded with a registry, a schema file, or without a schema, and conditions can use their members."""
     client.xadd("s", {"value": b"\0\0\0\0\1\x54\x06ann", "n": "1"}, id="1-0")

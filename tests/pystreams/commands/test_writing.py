@@ -22,7 +22,7 @@ from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, ResponseError
 from streamwire.slots import checksum
 from tests import ROOT, servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, on_engine
 from tests.suite.waiting import wait_for
 
 
@@ -38,6 +38,7 @@ def test_one_entry_from_arguments(cli_of: Cli, client: redis.Redis) -> None:
     assert cli_of.result("produce", "s").exit_code == 2
 
 
+@on_engine
 @pytest.mark.parametrize(
     ("name", "text", "entries"),
     [
@@ -63,12 +64,14 @@ def test_rows_from_files(
     assert client.xrange("s")[0][0] > b"1000000000000"
 
 
+@on_engine
 def test_lines_from_standard_input(cli_of: Cli, client: redis.Redis) -> None:
     words = ("produce", "s", "-f", "-", "--format", "lines", "--line-field", "text")
     assert cli_of.json(*words, stdin=b"one\n\xff\r\nlast") == {"added": 3}
     assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
 
 
+@on_engine
 def test_json_numbers_keep_their_notation(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """Numbers in JSON keep their digits and notation, nested or not."""
     written = ("12.50", "1e400", "-0", "1E5", "0.1000000000000000055511151231257827", "9" * 5000)
@@ -86,6 +89,7 @@ def test_json_numbers_keep_their_notation(cli_of: Cli, client: redis.Redis, tmp_
     assert _entries(client, "u") == [{b"a": b"1.10", b"b": b"false"}]
 
 
+@on_engine
 def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis.Redis) -> None:
     """CRC16 of the key selects the partition, as in the connector. A missing key counts as an empty key."""
     text = "".join(f'{{"k": "key{n % 7}", "n": {n}}}\n' for n in range(50)) + '{"n": 50}\n'
@@ -97,6 +101,7 @@ def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis
     assert sum(client.xlen(f"s:{{{number}}}") for number in range(3)) == 51
 
 
+@on_engine
 def test_generated_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> None:
     """Generated entries are numbered and keep the rate: at 200 per second, 21 entries take at least 0.1 seconds."""
     begin = time.monotonic()
@@ -125,6 +130,7 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     assert "add --format" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no"), status=2)
 
 
+@on_engine
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -144,6 +150,7 @@ def test_unusable_json_is_a_malformed_row(
     assert reason in error
 
 
+@on_engine
 def test_parquet_is_read_from_files_only(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """Parquet on standard input is rejected, and a missing or invalid Parquet file is named."""
     assert "INVALID_VALUE" in cli_of.failure("produce", "s", "-f", "-", "--format", "parquet", status=2)
@@ -153,6 +160,7 @@ def test_parquet_is_read_from_files_only(cli_of: Cli, client: redis.Redis, tmp_p
     assert f"of {other} cannot be read" in cli_of.failure("produce", "s", "-f", str(other), status=1)
 
 
+@on_engine
 @pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])
 def test_an_invalid_rate_is_rejected(cli_of: Cli, rate: str) -> None:
     """A rate that is not positive and finite is rejected."""
@@ -255,7 +263,7 @@ def test_a_user_without_permission_to_add_gets_its_own_status(
         client.acl_deluser("narrow")
 
 
-@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+@on_engine
 def test_produce_holds_a_few_large_rows_in_memory(
     cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
