@@ -190,8 +190,9 @@ def _bytes(value: Any) -> bytes:
 def read_positions(file: Path) -> dict[tuple[bytes, bytes], StreamId]:
     """Return the ID of the last entry that each group has read, by stream and group. Raises MALFORMED_ROW."""
     found: dict[tuple[bytes, bytes], StreamId] = {}
+    form = form_of(str(file)) or "csv"
     with file.open("rb") as source:
-        for number, row in enumerate(read(source, form_of(str(file)) or "csv", str(file)), 1):
+        for number, row in enumerate(read(source, form, str(file)), 2 if form == "csv" else 1):
             cells = dict(zip(row.words[0::2], row.words[1::2], strict=True))
             try:
                 stream, group = (names.from_cell(names.to_shell(cells[name])) for name in (b"stream", b"group"))

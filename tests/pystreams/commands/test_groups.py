@@ -316,13 +316,13 @@ def test_positions_are_saved_and_restored(cli_of: Cli, many: redis.Redis, tmp_pa
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("p.csv", "a,b\n1,2\n", "Row 1"),
+        ("p.csv", "a,b\n1,2\n", "Row 2"),
         ("p.csv", "stream,group\norders,audit\n", "it has no 'position'"),
-        ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,soon\n", "[MALFORMED_ROW] Row 2"),
+        ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,soon\n", "[MALFORMED_ROW] Row 3"),
         ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,2-0\n", "a different position"),
         ("p.csv", "stream,group,position\norders,audit\n", "it has 2 values instead of 3"),
-        ("p.csv", "stream,group,position\norders,audit,1-0\n\0,\0\n", "Row 2"),
-        ("p.csv", "stream,group,position\norders,audit,99999999999999999999-0\n", "Row 1"),
+        ("p.csv", "stream,group,position\norders,audit,1-0\n\0,\0\n", "Row 3"),
+        ("p.csv", "stream,group,position\norders,audit,99999999999999999999-0\n", "Row 2"),
         ("p.jsonl", "[" * 100_000, "nested too deeply"),
         ("p.json", '{"groups": 3}', "it has no 'stream'"),
         ("p.json", "[3]", "it is not an object"),
