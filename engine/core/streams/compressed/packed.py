@@ -67,8 +67,6 @@ def compress(chunks: Sequence[Buffer]) -> list[bytes]:
 CACHE_BYTES = 64 << 20
 #: The maximum size of all blocks is the cache's maximum size divided by this number.
 _BLOCKS_SHARE = 4
-#: Maximum number of frame makers, of 130 kB each.
-_FRAME_MAKERS = 16
 #: Each segment's chunk numbers start at a multiple of this, so that numbers are unique across segments.
 _NUMBERS = 1 << 32
 _segments = count()
@@ -77,28 +75,22 @@ _segments = count()
 class Span:
     """Adjacent chunks of one segment, decompressed together."""
 
-    __slots__ = ("begin", "data", "end_chunk", "first", "plain", "reads", "size")
+    __slots__ = ("begin", "data", "end_chunk", "size")
 
     def __init__(self, data: memoryview, begin: int, end_chunk: int) -> None:
         self.data = data
-        #: Size in bytes, including the index in ``plain``.
+        #: Size in bytes that counts towards the cache's size.
         self.size = len(data)
         #: Offset of ``data`` among all frames of the segment.
         self.begin = begin
         #: Index of the chunk after the last one.
         self.end_chunk = end_chunk
-        #: Number of short reads served.
-        self.reads = 0
-        #: The span's entries with a full index, created after several short reads.
-        self.plain: Plain | None = None
-        #: Index in the segment of the first of these entries.
-        self.first = 0
 
 
 class SpanCache:
     """Decompressed spans by chunk number, and blocks from the disk."""
 
-    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressor", "_order", "frame_makers", "limit", "spans")
+    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressor", "_order", "limit", "spans")
 
     def __init__(self, limit: int | None = None) -> None:
         #: Maximum size in bytes; None: ``CACHE_BYTES``.
@@ -113,8 +105,6 @@ class SpanCache:
         #: Packed entries read from disk, with their sizes, by the number of their first chunk.
         self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._block_bytes = 0
-        #: Frame makers by their stored field names. Callers must not modify the dictionary.
-        self.frame_makers: dict[bytes, Any] = {}
 
     @staticmethod
     def new_number() -> int:
@@ -146,12 +136,6 @@ class SpanCache:
             _, (_, freed) = self._blocks.popitem(last=False)
             self._block_bytes -= freed
 
-    def add_frame_maker(self, header: bytes, maker: Any) -> None:
-        """Cache a frame maker. Evict the oldest one if the maximum number is already cached."""
-        if len(self.frame_makers) == _FRAME_MAKERS:
-            del self.frame_makers[next(iter(self.frame_makers))]
-        self.frame_makers[header] = maker
-
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
         """Decompress adjacent chunks and join them.
 
@@ -178,16 +162,7 @@ class SpanCache:
             spans[number] = span
         self._order.append((first, end))
         self._bytes += span.size
-        self._evict()
-
-    def add_bytes(self, span: Span, size: int) -> None:
-        """Add ``size`` bytes to the size of a cached span, and evict the oldest spans beyond the cache's size."""
-        span.size += size
-        self._bytes += size
-        self._evict()
-
-    def _evict(self) -> None:
-        spans, most = self.spans, self._limit() - self._block_bytes
+        most = self._limit() - self._block_bytes
         while self._bytes > most and len(self._order) > 1:
             first, end = self._order.popleft()
             self._bytes -= spans[first].size
@@ -214,12 +189,6 @@ class SpanCache:
 #:     32 KiB   35 ns per entry   +36 to 41 %                                +3 %
 CHUNK_BYTES = 24 * 1024
 
-#: A read of up to this many entries is a short read (see ``Packed._indexed_for``).
-SHORT_READ = 256
-#: Number of short reads of a span after which the span gets a full index.
-SHORT_READS = 3
-#: Bytes per entry of the index in ``Span.plain``.
-INDEX_BYTES = 20
 #: Width of a column's numbers in bytes -> their type code.
 TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A column of zeros, at least as long as the number of entries in any chunk.
@@ -314,21 +283,9 @@ class Packed:
 
     # -- the index --------------------------------------------------------------------------------------------------
 
-    def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of the chunk's cached span and the index of the first of these entries.
-
-        Return None if the span is not cached or has no plain entries.
-        """
-        span = self.cache.spans.get(self.number + chunk)
-        return None if span is None or span.plain is None else (span.plain, span.first)
-
     def id_at(self, index: int) -> int:
         """Return the ID of the entry at ``index``."""
         chunk = bisect_right(self.starts, index) - 1
-        indexed = self._indexed(chunk)
-        if indexed is not None:
-            plain, first = indexed
-            return plain.id_at(index - first)
         inside, ms_at, seq_at = index - self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
         delta = self.ms[ms_at + inside]
         # Sequence numbers count up from the first entry of the same millisecond.
@@ -342,10 +299,6 @@ class Packed:
         chunk = position(self.firsts_ms, self.firsts_seq, entry_id) - 1
         if chunk < 0:
             return 0
-        indexed = self._indexed(chunk)
-        if indexed is not None:
-            plain, begin = indexed
-            return begin + plain.position(entry_id)
         # The first entry of the chunk is below ``entry_id``: search only the entries after it.
         first, ms_at, seq_at = self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
         delta, rest = (entry_id >> 64) - self.firsts_ms[chunk], entry_id & U64_MAX
@@ -363,13 +316,6 @@ class Packed:
 
     def id_columns(self, low: int, high: int) -> IdColumns:
         """Return the IDs of the entries [low, high)."""
-        indexed = self._indexed_for(low, high)
-        if indexed is not None:
-            plain, first = indexed
-            return plain.id_columns(low - first, high - first)
-        return self._id_columns(low, high)
-
-    def _id_columns(self, low: int, high: int) -> IdColumns:
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         first = self.starts[chunk]
         counts = [behind - begin for begin, behind in pairwise([*self.starts[chunk:end], high])]
@@ -404,40 +350,6 @@ class Packed:
 
     # -- frames -----------------------------------------------------------------------------------------------------
 
-    def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of a short read's cached span and the index of the first of these entries.
-
-        Return None if the read is not short, or no cached span with plain entries covers it. The plain entries are
-        created after several short reads of a span: a client is then reading the segment in small steps, which are
-        cheaper with a full index.
-        """
-        if high - low > SHORT_READ:
-            return None
-        span = self.cache.spans.get(self.number + bisect_right(self.starts, low) - 1)
-        if span is None or high > self.starts[span.end_chunk]:
-            return None
-        if span.plain is None:
-            span.reads += 1
-            if span.reads <= SHORT_READS:
-                return None
-            span.plain = self._index(span)
-        return span.plain, span.first
-
-    def _index(self, span: Span) -> Plain:
-        """Return a span's frames as plain entries, which have a full index."""
-        chunk, end = bisect_right(self.offsets, span.begin) - 1, span.end_chunk
-        span.first = self.starts[chunk]
-        counts = [behind - begin for begin, behind in pairwise(self.starts[chunk : end + 1])]
-        sizes = _widened(self.sizes, self.sizes_at[chunk:end], counts)
-        sizes += np.repeat(np.frombuffer(self.least, np.uint32, end - chunk, 4 * chunk), counts)
-        offsets = np.cumsum(sizes) - sizes
-        plain = Plain()
-        plain.data = span.data
-        plain.offsets = array("I", offsets.astype(np.uint32).tobytes())
-        plain.ms, plain.seq = self._id_columns(span.first, self.starts[end])
-        self.cache.add_bytes(span, len(plain) * INDEX_BYTES)
-        return plain
-
     def _slices(self, low: int, high: int) -> Iterator[memoryview]:
         """Yield the frames [low, high) as slices of spans; decompress spans that are not in the cache."""
         spans, begin, end = self.cache.spans, self._offset(low), self._offset(high)
@@ -469,10 +381,6 @@ class Packed:
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
         """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
-        indexed = self._indexed_for(low, high)
-        if indexed is not None:
-            plain, first = indexed
-            return plain.views(low - first, high - first)
         return list(self._slices(low, high))
 
     def frame_at(self, index: int) -> bytes:
@@ -492,7 +400,7 @@ class Packed:
         """Return the entries as an immutable ``Plain`` object. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
         data = self.cache.decompress(self.blob, self.begins, sizes)
-        plain.extend(data, list(self._lengths(0, len(self))), *self._id_columns(0, len(self)))
+        plain.extend(data, list(self._lengths(0, len(self))), *self.id_columns(0, len(self)))
         plain.freeze()
         return plain
 

@@ -10,40 +10,22 @@ Differences from the layout of ``Packed``::
     least      size of the chunk's columns in bytes
     sizes      not stored
 
-The cache holds two kinds of spans: decompressed columns, and rebuilt frames with their index. A short read rebuilds
-only the frames that it needs. Longer reads rebuild whole chunks, which the cache keeps.
-
-When frames are rebuilt (`FrameMaker`), each word of a frame (the ID and the values) is preceded by a *head*: line ends,
-field name and lengths. In one column, a head depends only on the word's length. The head of an ID is followed by the
-*prefix*, which all IDs of a segment share, and then by the rest of the ID, which is the first column. In this example,
-``|`` separates the pieces::
-
-    \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
-
-The leading line end belongs to the preceding frame. All these pieces are in one buffer, the *source*: the prefix, the
-columns, and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece;
-each item overwrites the excess bytes of the previous item. A call costs 20 us, plus about 10 ns per piece.
+The cache holds decompressed columns. Frames are rebuilt from them by each read, one by one, which takes half a
+microsecond or more per entry.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.compressed import packed as layout
 from engine.core.streams.compressed.packed import Packed, Span, SpanCache
-from engine.core.streams.entries import Plain
-from streamwire.digits import Ints
 from streamwire.entry_batch import EntryBatch, Values
-from streamwire.frames import frame
-from streamwire.walker import overlapping
 
 #: Starts of words in columns.
 Starts = npt.NDArray[np.int32] | npt.NDArray[np.uint16]
@@ -52,88 +34,8 @@ Lengths = npt.NDArray[np.uint8]
 
 #: Maximum length of an ID: two numbers of twenty digits and a hyphen.
 MOST_ID = 41
-#: Space for columns in the source, between the prefix and the heads, in bytes.
-_ROOM = 1 << 15
-_COLUMNS = MOST_ID + _ROOM
-#: Fewer frames than this are assembled one by one.
-_FEW = 6
-
-
-class FrameMaker:
-    """Assembles frames of entries that have the field names ``names``. Not thread-safe."""
-
-    __slots__ = ("_at", "_begins", "_item", "_lengths", "_names", "_source", "_windows")
-
-    def __init__(self, names: Sequence[bytes], most: Sequence[int]) -> None:
-        """``most``: the maximum length of each name's values."""
-        self._names = names
-        heads = [b"\r\n*2\r\n$%d\r\n" % length for length in range(MOST_ID + 1)]
-        begins = [0]
-        for number, name in enumerate(names):
-            lead = b"\r\n%b$%d\r\n%b\r\n$" % (b"" if number else b"*%d\r\n" % (2 * len(names)), len(name), name)
-            begins.append(len(heads))
-            heads += [b"%b%d\r\n" % (lead, length) for length in range(most[number] + 1)]
-        #: Length of each head.
-        self._lengths: Ints = np.array(list(map(len, heads)), np.int64)
-        #: Offset of each head in the source.
-        self._at: Ints = np.cumsum(self._lengths) - self._lengths + _COLUMNS
-        #: For each word of a frame, the index of its head for length 0.
-        self._begins: Ints = np.array(begins, np.int64)[:, None]
-        self._item = max(MOST_ID, *map(len, heads), *most)
-        self._source = np.frombuffer(bytearray(_COLUMNS) + b"".join(heads) + bytes(self._item), np.uint8)
-        self._windows = overlapping(self._source, self._item)
-
-    def frames(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Return the frames of at least one entry, concatenated, and the start of each frame.
-
-        ``starts`` and ``lengths`` locate the words in ``data``. They have a column for each entry, and a row for the ID
-        (without the prefix) and for each field.
-        """
-        words, count = lengths.shape
-        if count < _FEW:
-            return self._few(prefix, data, starts, lengths)
-        source, windows, columns_at = self._source, self._windows, MOST_ID
-        if len(data) > _ROOM:
-            columns_at = len(source)
-            source = np.concatenate((source, np.frombuffer(data, np.uint8), np.zeros(self._item, np.uint8)))
-            windows = overlapping(source, self._item)
-        else:
-            source[columns_at : columns_at + len(data)] = data
-        source[: len(prefix)] = bytearray(prefix)
-        # The offset in the source and the size of each piece: a row per piece, a column per frame.
-        offsets, sizes = np.zeros((2, 1 + 2 * words, count), np.int64)
-        heads = lengths + self._begins
-        heads[0] += len(prefix)
-        offsets[2::2], sizes[2::2] = starts, lengths
-        offsets[2::2] += columns_at
-        heads_at, head_sizes = self._at.take(heads), self._lengths.take(heads)
-        offsets[0], sizes[0], sizes[1] = heads_at[0], head_sizes[0], len(prefix)
-        offsets[3::2], sizes[3::2] = heads_at[1:], head_sizes[1:]
-        sizes = sizes.T.ravel()
-        at = sizes.cumsum()
-        total = int(at[-1])
-        at -= sizes
-        made = np.empty(total + self._item, np.uint8)
-        overlapping(made, self._item)[at] = windows[offsets.T.ravel()]
-        # Drop the line end before the first frame, and add a line end after the last frame.
-        made[total], made[total + 1] = b"\r\n"
-        return made[2 : total + 2].tobytes(), at[:: 1 + 2 * words]
-
-    def _few(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Assemble the frames one by one, and return the same result as ``frames``."""
-        names, found, text = self._names, [], bytes(data)
-        for begins, sizes in zip(starts.T.tolist(), lengths.T.tolist(), strict=True):
-            entry_id, *values = (text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True))
-            words = [word for field in zip(names, values, strict=True) for word in field]
-            found.append(frame(prefix + entry_id, words))
-        edges = np.fromiter(accumulate(map(len, found), initial=0), np.int64)
-        return b"".join(found), edges[:-1]
-
-
 #: Size of a chunk's frames, as a multiple of ``CHUNK_BYTES``.
 CHUNKS_AT_ONCE = 2
-#: Offset from a chunk's number to the number of its decompressed columns in the cache.
-_OF_COLUMNS = 1 << 31
 #: Maximum length of a value in a column.
 MOST_LENGTH = 255
 
@@ -147,12 +49,9 @@ def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> 
 
 
 class _Head:
-    """Decoded result of ``encoded_head``: ``prefix``, ``names`` and ``most``.
+    """Decoded result of ``encoded_head``: ``prefix``, ``names``, and the maximum length of each column's words."""
 
-    ``key`` has the bytes of ``names`` and ``most``.
-    """
-
-    __slots__ = ("key", "most", "names", "prefix")
+    __slots__ = ("frame", "most", "names", "prefix")
 
     def __init__(self, data: bytes) -> None:
         names: list[bytes] = []
@@ -160,7 +59,6 @@ class _Head:
         try:
             at = 1 + data[0]
             self.prefix = data[1:at]
-            self.key = data[at:]
             while at < len(data):
                 begin = at + _SIZE.size
                 at = begin + _SIZE.unpack_from(data, at)[0]
@@ -174,24 +72,20 @@ class _Head:
         self.names = tuple(names)
         #: Maximum word length of each column. The IDs' column is the first.
         self.most = np.array([MOST_ID - len(self.prefix), *most], np.uint8)
+        fixed = [b"*2\r\n$", b"\r\n" + self.prefix, b"\r\n*%d\r\n" % (2 * len(names))]
+        fixed += [b"$%d\r\n%b\r\n$" % (len(name), name) for name in names]
+        begin, prefix, number, *fields = (part.replace(b"%", b"%%") for part in fixed)
+        #: Format of a frame. Its arguments are the length and the rest of the ID, and each value's length and bytes.
+        self.frame = begin + b"%d" + prefix + b"%b" + number + b"".join(field + b"%d\r\n%b\r\n" for field in fields)
 
 
 class _Words(Span):
-    """Span with the decompressed columns of adjacent chunks."""
+    """Span with the decompressed columns of adjacent chunks. ``begin`` is the index of the first chunk."""
 
     __slots__ = ("chunks",)
 
     #: For each chunk: its columns' bytes, and the starts and lengths of their words, with one row per column.
     chunks: list[tuple[memoryview, Starts, Lengths]]
-
-
-class _Made(Span):
-    """Span with the frames rebuilt from a chunk's columns."""
-
-    __slots__ = ("begins",)
-
-    #: The start of each frame in ``data``, and the end of the last frame.
-    begins: array[int]
 
 
 class PackedColumns(Packed):
@@ -223,21 +117,21 @@ class PackedColumns(Packed):
         If the columns are not cached, the following chunks up to ``end``, which the caller will read next, are
         decompressed too.
         """
-        span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
+        span = self.cache.spans.get(self.number + chunk)
         if span is None:
             span = self._decompress_columns(chunk, end)
         assert isinstance(span, _Words)
-        return span.chunks[chunk - span.first]
+        return span.chunks[chunk - span.begin]
 
     def _decompress_columns(self, chunk: int, end: int) -> _Words:
         """Decompress the columns of the chunks up to ``end`` or the first cached chunk."""
-        spans, first, behind = self.cache.spans, self.number + _OF_COLUMNS, chunk + 1
+        spans, first, behind = self.cache.spans, self.number, chunk + 1
         while behind < end and first + behind not in spans:
             behind += 1
         sizes = self.least[chunk:behind]
         data = memoryview(self.cache.decompress(self.blob, self.begins[chunk : behind + 1], sizes))
-        span, at = _Words(data, 0, behind), 0
-        span.first, span.chunks = chunk, []
+        span, at = _Words(data, chunk, behind), 0
+        span.chunks = []
         for number, size in enumerate(sizes, chunk):
             starts, lengths = self._locate(data[at : at + size], self.starts[number + 1] - self.starts[number])
             span.chunks.append((data[at : at + size], starts, lengths))
@@ -287,82 +181,28 @@ class PackedColumns(Packed):
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
-    def _made(self, chunk: int, end: int, entries: slice) -> tuple[bytes, Ints]:
-        """Return the frames of a chunk's ``entries`` and the start of each. ``end``: see `_words_of`."""
-        head, makers = self._head, self.cache.frame_makers
-        maker: FrameMaker | None = makers.get(head.key)
-        if maker is None:
-            maker = FrameMaker(head.names, head.most.tolist()[1:])
-            self.cache.add_frame_maker(head.key, maker)
-        data, starts, lengths = self._words_of(chunk, end)
-        return maker.frames(head.prefix, data, starts[:, entries], lengths[:, entries])
-
-    def _whole(self, chunk: int, end: int) -> _Made:
-        """Return the frames of an uncached chunk as a span. ``end``: see `_words_of`.
-
-        Each chunk has its own span, because large arrays cost more: the system provides new pages for each large array.
-        """
-        if self.number + chunk - 1 in self.cache.spans:
-            # The segment is being read sequentially: decompressing all following chunks at once costs less per chunk.
-            end = len(self.firsts_ms)
-        data, begins = self._made(chunk, end, slice(None))
-        if len(data) != self.offsets[chunk + 1] - self.offsets[chunk]:
-            raise OSError(f"a compressed chunk is damaged: {len(data)} bytes of frames")
-        span = _Made(memoryview(data), self.offsets[chunk], chunk + 1)
-        span.begins = array("I", [*begins.tolist(), len(data)])
-        span.first = self.starts[chunk]
-        span.size += 4 * len(span.begins)
-        self.cache.add(self.number + chunk, self.number + chunk + 1, span)
-        return span
-
-    def _index(self, span: Span) -> Plain:
-        """Return a span's frames as plain entries, which have a full index."""
-        assert isinstance(span, _Made)
-        plain = Plain()
-        plain.data, plain.offsets = span.data, span.begins[:-1]
-        plain.ms, plain.seq = self._id_columns(span.first, self.starts[span.end_chunk])
-        self.cache.add_bytes(span, len(plain) * layout.INDEX_BYTES)
-        return plain
-
-    def _stretches(self, low: int, high: int) -> Iterator[tuple[memoryview | bytes, Sequence[int]]]:
-        """Yield the frames [low, high) in parts: bytes, the start of each frame, and the end of the last frame."""
-        spans, last = self.cache.spans, bisect_left(self.starts, high)
-        is_short = high - low <= layout.SHORT_READ
-        while low < high:
-            chunk = bisect_right(self.starts, low) - 1
-            first, end = self.starts[chunk], min(self.starts[chunk + 1], high)
-            span = spans.get(self.number + chunk)
-            if span is None and is_short and not self._is_read_often(chunk):
-                data, begins = self._made(chunk, last, slice(low - first, end - first))
-                yield data, [*begins.tolist(), len(data)]
-            else:
-                span = span or self._whole(chunk, last)
-                assert isinstance(span, _Made)
-                if is_short and span.plain is None:
-                    span.plain = self._index(span)
-                yield span.data, span.begins[low - span.first : end - span.first + 1]
-            low = end
-
-    def _is_read_often(self, chunk: int) -> bool:
-        """Count a short read of a chunk; return whether the chunk has had several short reads."""
-        span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
-        if span is None:
-            # If the preceding chunk is in the cache, the segment is probably being read sequentially in small steps.
-            return self.number + chunk - 1 in self.cache.spans
-        span.reads += 1
-        return span.reads >= layout.SHORT_READS
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """Return a list of the frames [low, high)."""
+        head, found, last = self._head, list[bytes](), bisect_left(self.starts, high)
+        for chunk in range(bisect_right(self.starts, low) - 1, last):
+            data, starts, lengths = self._words_of(chunk, last)
+            first, text = self.starts[chunk], bytes(data)
+            entries = slice(max(low - first, 0), high - first)
+            columns = []
+            for begins, sizes in zip(starts[:, entries].tolist(), lengths[:, entries].tolist(), strict=True):
+                words = [text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
+                columns += [sizes, words]
+            columns[0] = [len(head.prefix) + size for size in columns[0]]
+            made = list(map(head.frame.__mod__, zip(*columns, strict=True)))
+            if len(made) == len(starts[0]) and sum(map(len, made)) != self.offsets[chunk + 1] - self.offsets[chunk]:
+                raise OSError("a compressed chunk is damaged: its frames have another size")
+            found += made
+        return found
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
-        return [
-            data if isinstance(data, bytes) else data[edges[0] : edges[-1]]
-            for data, edges in self._stretches(low, high)
-        ]
+        """Return the frames [low, high) as one buffer."""
+        return [b"".join(self.frames(low, high))]
 
     def frame_at(self, index: int) -> bytes:
         """Return the frame at ``index``."""
-        return b"".join(self.views(index, index + 1))
-
-    def frames(self, low: int, high: int) -> list[bytes]:
-        """Return a list of the frames [low, high)."""
-        return [bytes(data[begin:end]) for data, edges in self._stretches(low, high) for begin, end in pairwise(edges)]
+        return self.frames(index, index + 1)[0]

@@ -108,30 +108,6 @@ def test_entries_that_do_not_fit_columns_stay_frames(words):
     assert type(pack(long, SpanCache(), as_columns=True)) is packed.Packed
 
 
-def test_short_reads_decode_little():
-    """Reading a hundred entries does not decode the whole chunk; many sequential short reads do."""
-    cold = pack(_random_plain(), SpanCache(), as_columns=True)
-    spans = cold.cache.spans
-    assert len(b"".join(cold.views(1500, 1600))) < 20_000
-    assert all(type(span.data.obj) is bytes and span.plain is None for span in spans.values())
-    assert sum(span.size for span in set(spans.values())) < 40_000
-    for low in range(0, 3000, 100):
-        cold.views(low, low + 100)
-    assert any(span.plain is not None for span in spans.values())
-
-
-def test_the_index_of_ids_is_that_of_the_frames():
-    """The index that short reads of IDs build for a chunk equals the index of the chunk's frames."""
-    plain = _random_plain()
-    cold = pack(plain, SpanCache(), as_columns=True)
-    cold.views(0, len(cold))
-    for _ in range(packed.SHORT_READS + 1):
-        cold.id_columns(10, 20)
-    index = cold.cache.spans[cold.number].plain
-    assert index is not None
-    assert index.frames(10, 20) == plain.frames(10, 20)
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_chunks_are_errors(seed):
     """After a changed byte in compressed columns, reading fails, or gives frames of the right number and total size.

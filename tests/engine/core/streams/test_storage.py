@@ -243,7 +243,7 @@ def test_the_cache_is_bounded(monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
-    """Entries read in short steps are unchanged, and the index built for such reads counts towards the cache."""
+    """Entries that are read in short steps are unchanged, with a cache that is smaller than the stream."""
     monkeypatch.setattr(packed, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
@@ -251,7 +251,7 @@ def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
         expected.append((entry_id, frame(ids.text(entry_id), [b"field", b"%d" % number * random.randrange(1, 4)])))
         stream.append(*expected[-1])
     pack_cold(stream, len(expected))
-    after, opened = 0, False
+    after = 0
     for at in range(0, len(expected), step):
         runs = stream.first_runs(after + 1, ids.MAX_ID, step)
         found = [ms << 64 | seq for ms, seq in zip(*id_columns(runs), strict=True)]
@@ -260,9 +260,6 @@ def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
         after = found[-1]
         spans = set(stream.storage.cache.spans.values())
         assert len(spans) == 1 or sum(span.size for span in spans) <= 600_000
-        opened |= any(span.plain is not None for span in spans)
-        assert all(span.size >= len(span.data) + 20 * len(span.plain) for span in spans if span.plain is not None)
-    assert opened
 
 
 def test_one_decompressor_for_everything():
