@@ -64,6 +64,11 @@ def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
     return core
 
 
+def owner_name(group: Group, number: int) -> bytes:
+    """Return the name of the consumer with this number; empty for records without a consumer."""
+    return group.by_number[number].name if number in group.by_number else b""
+
+
 def _group(group: Group, *, times: bool) -> dict[str, Any]:
     return {
         "last_id": ids.text(group.last_id),
@@ -73,7 +78,7 @@ def _group(group: Group, *, times: bool) -> dict[str, Any]:
             for consumer in group.sorted_consumers()
         },
         "pending": [
-            (ids.text(block.id_at(at)), group.owner_name((block, at)), block.time_at(at), block.count_at(at))
+            (ids.text(block.id_at(at)), owner_name(group, block.owner_at(at)), block.time_at(at), block.count_at(at))
             for block, at in group.pending.records(ids.MIN_ID, ids.MAX_ID)
         ],
         "nacked": [ids.text(entry_id) for entry_id in group.nacked],

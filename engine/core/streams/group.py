@@ -13,15 +13,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
-from heapq import merge
-from itertools import islice
-from operator import attrgetter
 from typing import Protocol
-from weakref import ref
 
-from engine.core.protocol import pace
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams.pending import NOBODY, PendingList, Record
 
@@ -42,22 +35,6 @@ class Counters(Protocol):
     @property
     def first_id(self) -> int:
         """The ID of the first live entry, 0 if the stream is empty."""
-
-
-@dataclass(slots=True)
-class Counted:
-    """Snapshot of a stream's counters and IDs, for a reply that is sent page by page while the stream changes."""
-
-    length: int
-    last_id: int
-    max_deleted_id: int
-    entries_added: int
-    first_id: int
-
-    @classmethod
-    def of(cls, stream: Counters) -> Counted:
-        """Return a snapshot of a stream's counters and IDs."""
-        return cls(stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added, stream.first_id)
 
 
 def shown(count: int) -> int:
@@ -135,54 +112,10 @@ class Consumer:
         self.active_time = active_time
 
 
-class Listing:
-    """Snapshot of a group's consumers, for a reply that is sent page by page while the group changes."""
-
-    __slots__ = ("__weakref__", "_consumers", "_pending", "_times")
-
-    def __init__(self, group: Group) -> None:
-        self._consumers = list(group.consumers.values())
-        self._pending = group.pending.per_owner.copy()
-        #: Times at the moment of the snapshot, for consumers whose times have changed since then.
-        self._times: dict[Consumer, tuple[int, int]] = {}
-        group.listings[ref(self, group.listings.pop)] = None
-
-    def __len__(self) -> int:
-        return len(self._consumers)
-
-    def keep(self, consumer: Consumer) -> None:
-        """Save a consumer's times. Must be called before they change."""
-        self._times.setdefault(consumer, (consumer.seen_time, consumer.active_time))
-
-    def times(self, consumer: Consumer) -> tuple[int, int]:
-        """Return the times when the consumer was last seen and last received an entry."""
-        return self._times.get(consumer) or (consumer.seen_time, consumer.active_time)
-
-    def pending_of(self, consumer: Consumer) -> int:
-        """Return the number of entries that were pending for the consumer."""
-        return self._pending.get(consumer.number, 0)
-
-    def batches(self) -> Iterator[list[Consumer]]:
-        """Yield all consumers in batches, sorted by name. Other commands can run between batches.
-
-        While the consumers are being sorted, the batches are empty.
-        """
-        runs = []
-        for at in range(0, len(self._consumers), pace.SORTED):
-            runs.append(sorted(self._consumers[at : at + pace.SORTED], key=_name_of))
-            yield []
-        ordered = merge(*runs, key=_name_of)
-        while batch := list(islice(ordered, pace.PAGE_ROWS)):
-            yield batch
-
-
-_name_of = attrgetter("name")
-
-
 class Group:
     """One consumer group of one stream."""
 
-    __slots__ = ("by_number", "consumers", "entries_read", "last_id", "last_number", "listings", "nacked", "pending")
+    __slots__ = ("by_number", "consumers", "entries_read", "last_id", "last_number", "nacked", "pending")
 
     def __init__(self, last_id: int, entries_read: int = UNKNOWN) -> None:
         #: The last-delivered ID.
@@ -195,9 +128,6 @@ class Group:
         self.nacked: dict[int, None] = {}
         #: The number of the newest consumer.
         self.last_number = NOBODY
-        #: Open snapshots of the consumers. A command that changes a consumer's times must call ``consumer`` first; that
-        #: call saves the former times in the snapshots.
-        self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
@@ -205,20 +135,12 @@ class Group:
         """Return the consumer of this name, marked as seen at ``now``, and whether this call created it."""
         consumer = self.consumers.get(name)
         if consumer is not None:
-            if self.listings:
-                self._keep(consumer)
             consumer.seen_time = now
             return consumer, False
         self.last_number += 1
         consumer = Consumer(name, self.last_number, now)
         self.consumers[name] = self.by_number[consumer.number] = consumer
         return consumer, True
-
-    def _keep(self, consumer: Consumer) -> None:
-        for reference in tuple(self.listings):
-            listing = reference()
-            if listing is not None:
-                listing.keep(consumer)
 
     def delete_consumer(self, consumer: Consumer) -> int:
         """Delete a consumer and its pending records; return how many records it had."""
@@ -232,12 +154,6 @@ class Group:
     def pending_of(self, consumer: Consumer) -> int:
         """Return the number of entries pending for a consumer."""
         return self.pending.per_owner.get(consumer.number, 0)
-
-    def owner_name(self, record: Record) -> bytes:
-        """Return the name of the record's consumer; empty if the record has no owner."""
-        block, index = record
-        number = block.owner_at(index)
-        return self.by_number[number].name if number != NOBODY else b""
 
     # -- the position -----------------------------------------------------------------------------------------------
 

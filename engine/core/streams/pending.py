@@ -420,31 +420,35 @@ class PendingList:
             if begin < end:
                 yield block, begin, end
 
-    def snapshot(self, low: int, high: int, most: int) -> list[Block]:
-        """Return copies of the blocks with the first ``most`` records with low <= ID <= high.
+    def snapshot(
+        self, low: int, high: int, most: int, owner: int | None = None, before: int | None = None
+    ) -> tuple[list[Block], int]:
+        """Return copies of the blocks with the first ``most`` records that match, and the number of these records in
+        the copies, which may be greater than ``most``.
 
-        The last block may contain records of the range beyond the first ``most``.
+        Records match if low <= ID <= high, and if they belong to ``owner`` and were delivered at ``before`` or earlier
+        (None: all records).
         """
-        found = []
+        found, size = list[Block](), 0
         for block, begin, end in self.blocks(low, high):
-            found.append(block.shared_copy() if end - begin == len(block) else block.tail(begin, end))
-            most -= end - begin
-            if most <= 0:
+            part = block if end - begin == len(block) else block.tail(begin, end)
+            matching = part.count_matching(owner, before)
+            if matching:
+                found.append(part.shared_copy() if part is block else part)
+                size += matching
+            if size >= most:
                 break
-        return found
+        return found, size
 
-    def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
-        """Yield the records with low <= ID <= high in order, optionally filtered by owner and time.
+    def records(self, low: int, high: int, owner: int | None = None) -> Iterator[Record]:
+        """Yield the records with low <= ID <= high in order, of one owner or of all.
 
-        Records delivered after ``before`` are left out. The list must not change during the iteration. A block without
-        a match usually costs one comparison.
+        The list must not change during the iteration. A block without a match usually costs one comparison.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
             if not left:
                 return
-            if before is not None and block.oldest > before:
-                continue
             if owner is not None and block.owners is None and block.owner != owner:
                 continue
             for index in range(begin, end):
@@ -452,8 +456,7 @@ class PendingList:
                     if block.owner_at(index) != owner:
                         continue
                     left -= 1
-                if before is None or block.time_at(index) <= before:
-                    yield block, index
+                yield block, index
 
     def in_uneven_blocks(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
         """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.

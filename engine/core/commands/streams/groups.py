@@ -12,6 +12,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from heapq import merge
+from itertools import islice
+from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from engine.core.commands.streams.entries import entries_between
@@ -21,7 +24,7 @@ from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
 from engine.core.streams.entries import IdColumns
-from engine.core.streams.group import UNKNOWN, Consumer, Counted, Group, Listing, lag, shown
+from engine.core.streams.group import UNKNOWN, Consumer, Group, shown
 from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
@@ -299,74 +302,40 @@ _BLOCKS_PER_STEP = 20
 class PendingRecords:
     """Snapshot of the first ``count`` records of a group, and the first ``count`` records of each of its consumers.
 
-    A ``count`` of 0 includes all records.
-
-    Consumers' records are found a few blocks at a time by ``find``, which must finish before ``of`` is called.
+    A ``count`` of 0 includes all records. `find` finds the records of consumers, in steps, and must finish before `of`
+    is called.
     """
 
     def __init__(self, group: Group, count: int) -> None:
         pending = group.pending
         self._most = most = count or len(pending)
-        #: Whether the rows are built in pages.
-        self.is_long = min(most, len(pending)) > pace.MANY_ROWS
         self._names = {number: group.by_number[number].name for number in pending.per_owner if number != NOBODY}
         self._names[NOBODY] = b""
-        if self.is_long:
-            self._blocks = pending.snapshot(0, ids.MAX_ID, len(pending))
-        else:
-            self._blocks = [block for block, _, _ in pending.blocks(0, ids.MAX_ID)]
-        #: Owner -> its rows; empty if rows are built in pages.
-        self._rows: dict[int, list[Reply]] = {}
-        #: Owner -> blocks, each with the number of the owner's records to show; empty if rows are built at once.
+        self._blocks, self._size = pending.snapshot(0, ids.MAX_ID, len(pending))
+        #: Owner -> blocks, each with the number of the owner's records to show.
         self._blocks_of: dict[int, list[tuple[Block, int]]] = {}
         self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
-        self._all: list[Reply] = []
-        if not self.is_long:
-            self._all = self._first()
-            for _ in self.find():
-                pass
-            self._blocks = []
 
-    def _first(self) -> list[Reply]:
-        left, rows = self._most, list[Reply]()
-        for block in self._blocks:
-            if left <= 0:
-                break
-            rows += [self._row(block, index) for index in range(min(left, len(block)))]
-            left = self._most - len(rows)
-        return rows
-
-    def find(self) -> Iterator[None]:
+    def find(self) -> Generator[None, None, None]:
         """Find the first records of each consumer."""
+        left = self._left
         for number, block in enumerate(self._blocks):
-            if not self._left:
+            if not left:
                 return
-            self._find_in(block)
+            for owner, records in block.tally(0, len(block)).items():
+                wanted = min(left.get(owner, 0), records)
+                if wanted:
+                    self._blocks_of.setdefault(owner, []).append((block, wanted))
+                    left[owner] -= wanted
+                    if not left[owner]:
+                        del left[owner]
             if not number % _BLOCKS_PER_STEP:
                 yield
 
-    def _find_in(self, block: Block) -> None:
-        left = self._left
-        for owner, records in block.tally(0, len(block)).items():
-            wanted = min(left.get(owner, 0), records)
-            if not wanted:
-                continue
-            if self.is_long:
-                self._blocks_of.setdefault(owner, []).append((block, wanted))
-            else:
-                indices = block.matching(owner, None)[:wanted]
-                self._rows.setdefault(owner, []).extend(_short_row(block, index) for index in indices)
-            left[owner] -= wanted
-            if not left[owner]:
-                del left[owner]
-
     def of_all(self) -> Reply:
         """Return the rows of the group: ID, consumer, time and count of the last delivery."""
-        if not self.is_long:
-            return self._all
-        size = sum(map(len, self._blocks))
         records = ((block, index) for block in self._blocks for index in range(len(block)))
-        return rows_in_pages(min(size, self._most), records, self._row)
+        return rows_in_pages(min(self._size, self._most), records, self._row)
 
     def _row(self, block: Block, index: int) -> Reply:
         name = self._names[block.owner_at(index)]
@@ -374,8 +343,6 @@ class PendingRecords:
 
     def of(self, consumer: Consumer) -> Reply:
         """Return the rows of a consumer: ID, time and count of the last delivery."""
-        if not self.is_long:
-            return self._rows.get(consumer.number, [])
         owner, blocks = consumer.number, self._blocks_of.get(consumer.number, [])
         size = sum(wanted for _, wanted in blocks)
         records = ((block, index) for block, wanted in blocks for index in block.matching(owner, None)[:wanted])
@@ -460,27 +427,33 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
     head = {**_head(ctx, stream), b"entries": entries_between(stream, 0, ids.MAX_ID, count)}
+    names = sorted(stream.groups)
 
     def work() -> Generator[None, None, Reply]:
         groups: list[Reply] = []
-        for names in _parts_of(sorted(stream.groups)):
-            groups += [_full_group(stream, name, count) for name in names if name in stream.groups]
-            yield
+        for number, name in enumerate(names, 1):
+            groups.append((yield from _full_group(stream.groups[name], name, stream, count)))
+            if not number % pace.GROUPS:
+                yield
         shown = holding(groups) if len(groups) <= pace.GROUPS else Pages(list, len(groups), _parts_of(groups))
         return holding(Map.of({**head, b"groups": shown}))
 
-    if len(stream.groups) <= pace.GROUPS:
-        return Steps(argv, work()).all()
-    return ctx.in_steps(argv, work())
+    is_long = len(names) > pace.GROUPS or any(map(_is_large, stream.groups.values()))
+    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()
+
+
+def _is_large(group: Group) -> bool:
+    return len(group.consumers) > pace.MANY_ROWS or len(group.pending) > pace.MANY_PENDING
 
 
 def _parts_of(items: list[T]) -> Iterator[list[T]]:
     return (items[at : at + pace.GROUPS] for at in range(0, len(items), pace.GROUPS))
 
 
-def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
-    group = stream.groups[name]
+def _full_group(group: Group, name: bytes, stream: Stream, count: int) -> Generator[None, None, Reply]:
     records = PendingRecords(group, count)
+    yield from records.find()
+    consumers = yield from _consumers(group, partial(_full_consumer, group, records))
     return holding(
         Map.of(
             {
@@ -491,68 +464,67 @@ def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
                 b"pel-count": len(group.pending),
                 b"nacked-count": len(group.nacked),
                 b"pending": records.of_all(),
-                b"consumers": _consumers(group, partial(_full_consumer, records), records),
+                b"consumers": consumers,
             }
         )
     )
 
 
-def _full_consumer(records: PendingRecords, listing: Listing, consumer: Consumer) -> Reply:
-    seen, active = listing.times(consumer)
+def _full_consumer(group: Group, records: PendingRecords, consumer: Consumer) -> Reply:
     return holding(
         Map.of(
             {
                 b"name": consumer.name,
-                b"seen-time": seen,
-                b"active-time": active,
-                b"pel-count": listing.pending_of(consumer),
+                b"seen-time": consumer.seen_time,
+                b"active-time": consumer.active_time,
+                b"pel-count": group.pending_of(consumer),
                 b"pending": records.of(consumer),
             }
         )
     )
 
 
-def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records: PendingRecords | None = None) -> Reply:
-    """Return ``row``'s result for each consumer, in pages if there are many or ``records`` has many rows."""
-    listing = Listing(group)
+def _consumers(group: Group, row: Callable[[Consumer], Reply]) -> Generator[None, None, Reply]:
+    """Return ``row``'s result for each consumer, by name, in pages if there are many."""
+    consumers, sorted_rows = list(group.consumers.values()), list[list[tuple[bytes, Reply]]]()
+    for at in range(0, len(consumers), pace.SORTED):
+        some = sorted(consumers[at : at + pace.SORTED], key=_name_of)
+        sorted_rows.append([(consumer.name, row(consumer)) for consumer in some])
+        yield
+    rows = (reply for _, reply in merge(*sorted_rows, key=itemgetter(0)))
+    if len(consumers) <= pace.MANY_ROWS:
+        return holding(list(rows))
+    return Pages(list, len(consumers), iter(lambda: list(islice(rows, pace.PAGE_ROWS)), []))
 
-    def pages() -> Iterator[list[Reply]]:
-        if records is not None:
-            for _ in records.find():
-                yield []
-        for batch in listing.batches():
-            yield [row(listing, consumer) for consumer in batch]
 
-    if len(listing) <= pace.MANY_ROWS and (records is None or not records.is_long):
-        return holding([reply for page in pages() for reply in page])
-    return Pages(list, len(listing), pages())
+_name_of = attrgetter("name")
 
 
 @xinfo_subcommand("groups key", complexity="O(groups)")
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
-    counted = Counted.of(stream)
-    rows = [
-        (name, len(group.consumers), len(group.pending), group.last_id, group.entries_read)
-        for name, group in sorted(stream.groups.items())
-    ]
-    if len(rows) <= pace.GROUPS:
-        return [_group(counted, *row) for row in rows]
-    pages = ([_group(counted, *row) for row in some] for some in _parts_of(rows))
-    return Pages(list, len(rows), pages)
+
+    def work() -> Generator[None, None, Reply]:
+        rows: list[Reply] = []
+        for name in sorted(stream.groups):
+            rows.append(_group(stream, name, stream.groups[name]))
+            if not len(rows) % pace.GROUPS:
+                yield
+        return rows if len(rows) <= pace.GROUPS else Pages(list, len(rows), _parts_of(rows))
+
+    return ctx.in_steps(argv, work()) if len(stream.groups) > pace.GROUPS else Steps(argv, work()).all()
 
 
-def _group(stream: Counted, name: bytes, consumers: int, pending: int, last_id: int, entries_read: int) -> Reply:
-    left = lag(stream, last_id, entries_read)
+def _group(stream: Stream, name: bytes, group: Group) -> Reply:
     return Map.of(
         {
             b"name": name,
-            b"consumers": consumers,
-            b"pending": pending,
-            b"last-delivered-id": ids.text(last_id),
-            b"entries-read": None if entries_read == UNKNOWN else shown(entries_read),
-            b"lag": None if left is None else shown(left),
+            b"consumers": len(group.consumers),
+            b"pending": len(group.pending),
+            b"last-delivered-id": ids.text(group.last_id),
+            b"entries-read": shown_read(group),
+            b"lag": shown_lag(group, stream),
         }
     )
 
@@ -564,16 +536,16 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[3])
     if group is None:
         raise CommandError(messages.no_group_for_key(argv[3], argv[2]))
-    return _consumers(group, partial(_consumer, ctx.now))
+    work = _consumers(group, partial(_consumer, ctx.now, group))
+    return ctx.in_steps(argv, work) if len(group.consumers) > pace.MANY_ROWS else Steps(argv, work).all()
 
 
-def _consumer(now: int, listing: Listing, consumer: Consumer) -> Reply:
-    seen, active = listing.times(consumer)
+def _consumer(now: int, group: Group, consumer: Consumer) -> Reply:
     return Map.of(
         {
             b"name": consumer.name,
-            b"pending": listing.pending_of(consumer),
-            b"idle": max(now - seen, 0),
-            b"inactive": -1 if active < 0 else max(now - active, 0),
+            b"pending": group.pending_of(consumer),
+            b"idle": max(now - consumer.seen_time, 0),
+            b"inactive": -1 if consumer.active_time < 0 else max(now - consumer.active_time, 0),
         }
     )

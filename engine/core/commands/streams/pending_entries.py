@@ -230,7 +230,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
         consumer = group.consumers.get(args.take())
         if consumer is None:
             return []
-    return _listing(ctx, group, low, high, count, consumer.number if consumer else None, min_idle)
+    return _listing(ctx.now, group, low, high, count, consumer.number if consumer else None, min_idle)
 
 
 def _summary(group: Group) -> Reply:
@@ -243,40 +243,23 @@ def _summary(group: Group) -> Reply:
     return [len(pending), ids.text(pending.first_id), ids.text(pending.last_id), consumers]
 
 
-def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner: int | None, min_idle: int) -> Reply:
-    listed: list[Reply] = []
+def _listing(now: int, group: Group, low: int, high: int, count: int, owner: int | None, min_idle: int) -> Reply:
+    """List the entries, in pages if there are many. Later changes do not affect the pages."""
     if not count:
-        return listed
-    before = ctx.now - min_idle if min_idle > 0 else None
-    if count > pace.MANY_ROWS and len(group.pending) > pace.MANY_ROWS:
-        return _long_listing(ctx.now, group, low, high, count, owner, before)
-    for record in group.pending.records(low, high, owner, before):
-        block, index = record
-        idle = -1 if block.owner_at(index) == NOBODY else max(ctx.now - block.time_at(index), 0)
-        listed.append([ids.text(block.id_at(index)), group.owner_name(record), idle, block.count_at(index)])
-        if len(listed) == count:
-            break
-    return listed
-
-
-def _long_listing(
-    now: int, group: Group, low: int, high: int, count: int, owner: int | None, before: int | None
-) -> Reply:
-    """List the entries in pages. Later changes do not affect the pages."""
-    every = owner is None and before is None
-    blocks = group.pending.snapshot(low, high, count if every else len(group.pending))
-    size = sum(len(block) if every else block.count_matching(owner, before) for block in blocks)
-    consumers = group.by_number.copy()
+        return []
+    before = now - min_idle if min_idle > 0 else None
+    blocks, size = group.pending.snapshot(low, high, count, owner, before)
+    size = min(size, count)
+    consumers = group.by_number if size <= pace.PAGE_ROWS else group.by_number.copy()
 
     def row(block: Block, index: int) -> Reply:
-        number, idle = block.owner_at(index), -1
-        name = consumers[number].name if number != NOBODY else b""
+        number, name, idle = block.owner_at(index), b"", -1
         if number != NOBODY:
-            idle = max(now - block.time_at(index), 0)
+            name, idle = consumers[number].name, max(now - block.time_at(index), 0)
         return [ids.text(block.id_at(index)), name, idle, block.count_at(index)]
 
     records = ((block, index) for block in blocks for index in block.matching(owner, before))
-    return rows_in_pages(min(size, count), records, row)
+    return rows_in_pages(size, records, row)
 
 
 #: XAUTOCLAIM examines up to COUNT times this number of records, as in Redis.

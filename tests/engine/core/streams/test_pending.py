@@ -89,7 +89,6 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
         assert _rows(real.records(0, 1 << 70)) == expected
         assert _rows(real.records(low, high)) == [row for row in expected if low <= row[0] <= high]
         assert _rows(real.records(0, 1 << 70, owner)) == [row for row in expected if row[1] == owner]
-        assert _rows(real.records(0, 1 << 70, None, before)) == [row for row in expected if row[2] <= before]
         by_time = sorted(expected, key=lambda row: (row[2], row[0]))
         assert list(real.oldest(before)) == [row[0] for row in by_time if row[2] <= before and row[1] != NOBODY]
         assert real.per_owner == dict(Counter(row[1] for row in expected))
