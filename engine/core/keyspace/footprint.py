@@ -73,7 +73,9 @@ def of_stream(stream: Stream, samples: int = 0) -> int:
     of_parts, of_groups = (max(samples, _SEGMENTS), max(samples, _GROUPS)) if samples else (0, 0)
     pieces = stream.pieces()
     size = size_of(stream)
-    size += _sampled(map(_of_piece, _spread(pieces, of_parts)), len(pieces), of_parts)
+    # 8 + 8: the stream's references to a segment and to its first ID.
+    sizes = (of_segment(segment) + 8 + 8 for segment in _spread(pieces, of_parts))
+    size += _sampled(sizes, len(pieces), of_parts)
     largest, others = _by_size(list(stream.groups.items()), of_groups)
     size += sum(_of_named_group(item, samples) for item in largest)
     size += _sampled((_of_named_group(item, samples) for item in _spread(others, of_groups)), len(others), of_groups)
@@ -81,11 +83,6 @@ def of_stream(stream: Stream, samples: int = 0) -> int:
         by_producer = stream.producers.by_producer
         size += _sampled((_of_producer(*item, of_groups) for item in by_producer.items()), len(by_producer), of_groups)
     return size
-
-
-def _of_piece(piece: Segment | Stored) -> int:
-    # 8 + 8: the stream's references to the piece and to its first ID.
-    return (of_segment(piece) if isinstance(piece, Segment) else of_stored(piece)) + 8 + 8
 
 
 def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
@@ -115,18 +112,13 @@ def of_segment(segment: Segment) -> int:
         size += size_of(segment.dead)
     body = segment.body
     if isinstance(body, Stored):
-        return size + of_stored(body)
+        return size + size_of(body) + size_of(body.place)
     size += size_of(body)
     if isinstance(body, Packed):
         return size + size_of(body.blob) + sum(map(size_of, body.index_arrays))
     if isinstance(body.data, memoryview):
         size += body.data.nbytes
     return size + sum(map(size_of, (body.data, body.offsets, body.ms, body.seq)))
-
-
-def of_stored(body: Stored) -> int:
-    """Return the memory used by entries on disk."""
-    return size_of(body) + size_of(body.place)
 
 
 def of_group(group: Group, samples: int = 0) -> int:

@@ -23,7 +23,7 @@ from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash, HashImage
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol import pace
-from engine.core.streams.segment import Segment, Storage
+from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
@@ -315,9 +315,7 @@ class _Guarded(Database):
 def _work(value: Any) -> int:
     """Return the approximate time in microseconds to copy a value."""
     if isinstance(value, Stream):
-        pieces = value.pieces()
-        copied = list(map(type, pieces)).count(Segment)
-        return 7 + 2 * copied + len(pieces) // 20 + len(value.groups) // 50
+        return 9 + len(value.pieces()) // 50 + len(value.groups) // 50
     return 1 + len(value) // _FIELDS_PER_US
 
 

@@ -46,16 +46,17 @@ class Segment:
 
     __slots__ = (
         "__weakref__",
-        "_sealed_queue",
         "as_columns",
         "body",
         "dead",
         "dead_count",
         "sealed",
         "start",
+        "storage",
+        "token",
     )
 
-    def __init__(self, sealed_queue: SealedQueue, body: Body | None = None) -> None:
+    def __init__(self, storage: Storage, body: Body | None = None) -> None:
         self.body = Plain() if body is None else body
         self.start = 0
         #: One byte per entry, 1 if it is deleted; None if no entry is deleted.
@@ -65,7 +66,9 @@ class Segment:
         self.sealed = False
         #: Whether the segment is to be packed as columns, because PS.COLUMNS reads this part of the stream.
         self.as_columns = False
-        self._sealed_queue = sealed_queue
+        self.storage = storage
+        #: Identifies the stream that may change this segment; set by the stream.
+        self.token: object = None
 
     # -- sealed and packed ------------------------------------------------------------------------------------------
 
@@ -85,11 +88,6 @@ class Segment:
         """Whether the entries are on disk and not in memory."""
         return isinstance(self.body, Stored)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the body is the complete state: nothing was removed."""
-        return not self.start and self.dead is None
-
     def seal(self) -> None:
         """Close the segment to new entries."""
         self.plain.freeze()
@@ -98,15 +96,24 @@ class Segment:
     def note_sealed(self) -> None:
         """Mark the segment as sealed and queue it for packing."""
         self.sealed = True
-        self._sealed_queue.add(self)
-        self._sealed_queue.shorten()
+        self.storage.sealed.add(self)
+        self.storage.sealed.shorten()
+
+    def wait_for_packing(self) -> None:
+        """Queue a copy of a segment, if it still is to be packed or stored. This needs no memory until it is packed, so
+        it does not shorten the queue.
+        """
+        if self.sealed and type(self.body) is not Stored:
+            self.storage.sealed.add(self)
+        if self.as_columns and type(self.body) is Packed:
+            self.storage.sealed.add_packed(self)
 
     def want_columns(self) -> None:
         """Request packing as columns, even if the entries are already packed as frames. Entries on disk stay as is."""
         if not self.as_columns:
             self.as_columns = True
             if type(self.body) is Packed:
-                self._sealed_queue.add_packed(self)
+                self.storage.sealed.add_packed(self)
 
     @property
     def is_due(self) -> bool:
@@ -300,29 +307,22 @@ class Segment:
 
     def snapshot(self) -> Segment:
         """Return a read-only snapshot with the same body, unaffected by later deletions."""
-        other = Segment(self._sealed_queue, self.body)
-        other.start, other.dead_count, other.sealed = self.start, self.dead_count, True
-        other.dead = None if self.dead is None else bytearray(self.dead)
-        return other
+        return self._twin(self.storage, self.body)
 
-    def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
-        """Return an independent copy with its own queue and cache; immutable parts are shared."""
+    def copy(self, storage: Storage) -> Segment:
+        """Return an independent copy in ``storage``; immutable parts are shared."""
         body = self.body
         if isinstance(body, Plain):
             body = body.copy()
-        elif body.cache is not cache:
-            body = body.copy(cache)
-        other = Segment(sealed_queue, body)
-        other.start, other.dead_count, other.as_columns = self.start, self.dead_count, self.as_columns
+        elif body.cache is not storage.cache:
+            body = body.copy(storage.cache)
+        return self._twin(storage, body)
+
+    def _twin(self, storage: Storage, body: Body) -> Segment:
+        other = Segment(storage, body)
+        other.start, other.dead_count = self.start, self.dead_count
+        other.sealed, other.as_columns = self.sealed, self.as_columns
         other.dead = None if self.dead is None else bytearray(self.dead)
-        if type(body) is Stored:
-            other.sealed = True
-        elif self.sealed:
-            # The copy needs no memory until it is packed, so it does not shorten the queue.
-            other.sealed = True
-            sealed_queue.add(other)
-        if other.as_columns and type(body) is Packed:
-            sealed_queue.add_packed(other)
         return other
 
 

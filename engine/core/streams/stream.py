@@ -30,8 +30,6 @@ from engine.text import messages
 
 #: Fewer entries of a segment than this are deleted one by one.
 DELETED_TOGETHER = 32
-#: Maximum number of stored segments that are folded (see ``_fold``) when a new segment starts.
-_FOLDED_AT_ONCE = 64
 
 
 class Stream:
@@ -39,9 +37,9 @@ class Stream:
 
     __slots__ = (
         "__weakref__",
-        "_folded",
         "_own_groups",
         "_segments",
+        "_token",
         "entries_added",
         "firsts",
         "groups",
@@ -54,13 +52,11 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: The segments. A segment whose body is on disk and is its complete state is represented by this body: see
-        #: ``_fold``.
-        self._segments: list[Segment | Stored] = []
+        #: The segments. Those whose ``token`` is not `_token` may be shared with a copy of the stream: see `_own`.
+        self._segments: list[Segment] = []
+        self._token = object()
         #: The ID of entry 0 of each segment.
         self.firsts: list[int] = []
-        #: Number of leading segments that ``_fold`` has processed. It does not process them again.
-        self._folded = 0
         #: Number of live entries.
         self.length = 0
         #: The ID of the last added entry, or the ID set by XSETID.
@@ -80,12 +76,17 @@ class Stream:
         self.producers: Producers | None = None
 
     @classmethod
-    def of_segments(cls, storage: Storage, segments: list[tuple[int, Segment | Stored]]) -> Stream:
-        """Return a stream without groups, given the items of `firsts` and `pieces`. The caller sets the counters."""
+    def of_segments(cls, storage: Storage, segments: list[tuple[int, Segment]]) -> Stream:
+        """Return a stream without groups, given its segments with the IDs of their first entries (`firsts`).
+
+        The caller sets the counters.
+        """
         stream = cls(storage)
         stream._segments = [segment for _, segment in segments]
         stream.firsts = [first for first, _ in segments]
-        stream.length = sum(len(segment) if isinstance(segment, Stored) else segment.live for _, segment in segments)
+        stream.length = sum(segment.live for segment in stream._segments)
+        for segment in stream._segments:
+            segment.token = stream._token
         return stream
 
     def remember_producers(self, producers: Producers) -> None:
@@ -109,10 +110,8 @@ class Stream:
         if not self._segments:
             return 0
         head = self._segments[0]
-        if isinstance(head, Stored):
-            return self.firsts[0]
         # Avoid reading the segment if possible: it may be on disk.
-        return head.entries.id_at(head.start) if head.start else self.firsts[0]
+        return self.segment_at(0).entries.id_at(head.start) if head.start else self.firsts[0]
 
     @property
     def last_entry_id(self) -> int:
@@ -127,42 +126,24 @@ class Stream:
         """Return all segments in order, for reading."""
         return list(map(self.segment_at, range(len(self._segments))))
 
-    def pieces(self) -> Sequence[Segment | Stored]:
-        """Return all segments in order; folded segments are represented by their bodies."""
+    def pieces(self) -> Sequence[Segment]:
+        """Return all segments in order, for their sizes. Their entries may belong to another storage."""
         return self._segments
 
-    # -- folded segments --------------------------------------------------------------------------------------------
-
-    def _fold(self, most: int) -> None:
-        """Replace segments with their bodies, if the body is on disk and is the complete state of the segment.
-
-        Processes up to ``most`` segments, and stops at the first segment that is not on disk. Folded segments never
-        change, so images of the stream share them. They also take less memory.
-        """
-        segments = self._segments
-        for number in range(self._folded, min(self._folded + most, len(segments))):
-            segment = segments[number]
-            if type(segment) is Segment:
-                if type(segment.body) is not Stored:
-                    return
-                if segment.is_whole:
-                    segments[number] = segment.body
-            self._folded = number + 1
+    # -- shared segments --------------------------------------------------------------------------------------------
 
     def segment_at(self, number: int) -> Segment:
         """Return the segment with this number, for reading."""
-        found = self._segments[number]
-        if type(found) is Segment:
-            return found
-        assert isinstance(found, Stored)
-        cache = self.storage.cache
-        segment = Segment(self.storage.sealed, found if found.cache is cache else found.copy(cache))
-        segment.sealed = True
-        return segment
+        segment = self._segments[number]
+        return segment if segment.storage is self.storage else segment.copy(self.storage)
 
-    def _unfold(self, number: int) -> Segment:
-        """Return the segment with this number, for a change. Unfold it if it is folded."""
-        segment = self._segments[number] = self.segment_at(number)
+    def _own(self, number: int) -> Segment:
+        """Return the segment with this number, for a change. A segment that may be shared is replaced by a copy."""
+        segment = self._segments[number]
+        if segment.token is not self._token:
+            segment = self._segments[number] = segment.copy(self.storage)
+            segment.token = self._token
+            segment.wait_for_packing()
         return segment
 
     def _locate(self, entry_id: int) -> int:
@@ -269,8 +250,7 @@ class Stream:
     def stores(self, entry_id: int) -> bool:
         """Return, without reading the disk, whether the segment whose ID range contains ``entry_id`` is on disk."""
         number = self._locate(entry_id)
-        segment = self._segments[number] if self._segments else None
-        body = segment.body if isinstance(segment, Segment) else segment
+        body = self._segments[number].body if self._segments else None
         return isinstance(body, Stored) and self.firsts[number] <= entry_id <= body.last_id
 
     def frame(self, entry_id: int) -> bytes | None:
@@ -288,8 +268,8 @@ class Stream:
         first, last = self._locate(low), self._locate(high)
         total = 0
         for number in range(first, last + 1):
-            if first < number < last and type(body := self._segments[number]) is Stored:
-                total += len(body)
+            if first < number < last:
+                total += self._segments[number].live
                 continue
             segment, begin, end = self._part_of(number, low, high)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
@@ -298,8 +278,8 @@ class Stream:
     def nth_after(self, after: int, n: int) -> int:
         """Return the ID of the n-th live entry (from 1) after ``after``; 0 if fewer than ``n`` entries follow."""
         for number in range(self._locate(after), len(self._segments)):
-            if type(body := self._segments[number]) is Stored and self.firsts[number] > after and n > len(body):
-                n -= len(body)
+            if self.firsts[number] > after and n > (live := self._segments[number].live):
+                n -= live
                 continue
             segment = self.segment_at(number)
             begin = segment.entries.position(after + 1) if self.firsts[number] <= after else 0
@@ -314,7 +294,7 @@ class Stream:
     def append(self, entry_id: int, entry: bytes) -> None:
         """Append an entry, given its frame. Its ID must be above ``last_id``."""
         tail = self._segments[-1] if self._segments else None
-        if type(tail) is not Segment or tail.full:
+        if tail is None or tail.full:
             tail = self._open_segment(entry_id)
         tail.append(entry_id, entry)
         self.length += 1
@@ -325,7 +305,7 @@ class Stream:
         """Append entries with ascending IDs above ``last_id``, given their frames back to back and their sizes."""
         count = len(ms)
         tail = self._segments[-1] if self._segments else None
-        if type(tail) is Segment and tail.fits(count, len(data)):
+        if tail is not None and tail.fits(count, len(data)):
             tail.extend(data, sizes, ms, seq)
         else:
             self._extend_several(tail, memoryview(data), sizes, ms, seq)
@@ -334,12 +314,12 @@ class Stream:
         self.last_id = ms[-1] << 64 | seq[-1]
 
     def _extend_several(
-        self, tail: Segment | Stored | None, data: memoryview, sizes: Sizes, ms: array[int], seq: array[int]
+        self, tail: Segment | None, data: memoryview, sizes: Sizes, ms: array[int], seq: array[int]
     ) -> None:
         """Append entries to ``tail`` until it is full, and the others to new segments."""
         ends, at, begin = np.cumsum(sizes), 0, 0
         while at < len(ends):
-            if type(tail) is not Segment or tail.full:
+            if tail is None or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
             last = min(at + tail.room_entries, int(np.searchsorted(ends, begin + tail.room_bytes)) + 1, len(ends))
             end = int(ends[last - 1])
@@ -348,11 +328,11 @@ class Stream:
 
     def _open_segment(self, first_id: int) -> Segment:
         newest = self._segments[-1] if self._segments else None
-        if type(newest) is Segment and not newest.sealed:
+        if newest is not None and not newest.sealed:
             newest.seal()
-        self._fold(_FOLDED_AT_ONCE)
-        tail = Segment(self.storage.sealed)
-        tail.as_columns = type(newest) is Segment and newest.as_columns
+        tail = Segment(self.storage)
+        tail.token = self._token
+        tail.as_columns = newest is not None and newest.as_columns
         self._segments.append(tail)
         self.firsts.append(first_id)
         return tail
@@ -399,7 +379,7 @@ class Stream:
         at = removed = greatest = 0
         while at < len(entry_ids) and self._segments:
             number = self._locate(entry_ids[at])
-            segment = self._unfold(number)
+            segment = self._own(number)
             behind = number + 1 < len(self._segments)
             end = bisect_left(entry_ids, self.firsts[number + 1], at) if behind else len(entry_ids)
             if not segment.sealed or end - at < DELETED_TOGETHER:
@@ -419,52 +399,49 @@ class Stream:
 
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry without changing ``max_deleted_id``."""
-        segment = self._unfold(number)
+        segment = self._own(number)
         segment.delete(index)
         self.length -= 1
         self._rearrange(number)
 
     def _rearrange(self, number: int) -> None:
         """Update the list of segments after deletions in one of them."""
-        segment = self._unfold(number)
+        segment = self._own(number)
         if not segment.dead_count:
             # The segment was rewritten, or all its deleted entries were at the head.
             if not segment.live:
-                self._drop_segment(number)
+                del self._segments[number], self.firsts[number]
             else:
                 self.firsts[number] = segment.entries.id_at(0)
-
-    def _drop_segment(self, number: int) -> None:
-        del self._segments[number], self.firsts[number]
-        self._folded -= number < self._folded
 
     def trim_head(self, count: int) -> int:
         """Remove the first ``count`` live entries, or all if there are fewer; return how many were removed."""
         removed = 0
         while removed < count and self._segments:
-            head = self._segments[0]
-            live = head.live if type(head) is Segment else len(head)
+            live = self._segments[0].live
             if live <= count - removed:
                 removed += live
-                self._drop_segment(0)
+                del self._segments[0], self.firsts[0]
             else:
-                self._unfold(0).drop_head(count - removed)
+                self._own(0).drop_head(count - removed)
                 removed = count
         self.length -= removed
         return removed
 
     def copy(self, storage: Storage | None = None) -> Stream:
-        """Return an independent copy. Groups are copied when one of the two streams changes them.
+        """Return an independent copy. Segments and groups are copied when one of the two streams changes them.
 
         A copy that another thread reads needs its own ``storage``, because the cache is not thread-safe.
         """
         storage = storage or self.storage
         other = Stream(storage)
-        self._fold(len(self._segments))
-        other._segments = [
-            segment.copy(storage.sealed, storage.cache) if type(segment) is Segment else segment
-            for segment in self._segments
-        ]
+        other._segments = self._segments[:]
+        self._token = object()
+        if self._segments and not self._segments[-1].sealed:
+            # An open segment grows in place.
+            self._segments[-1].token = self._token
+            other._segments[-1] = self._segments[-1].copy(storage)
+            other._segments[-1].token = other._token
         other.firsts = self.firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added

@@ -90,11 +90,9 @@ def _stream_fields(stream: Stream, put: Put, named: set[int] | None, pause: Call
     """Return the fields of a stream's record; see `engine.shell.durability.psb.encode`."""
     segments = array("Q")
     for number, (first, piece) in enumerate(zip(stream.firsts, stream.pieces(), strict=True)):
-        if type(piece) is Stored and named is not None and isinstance(piece.place, SegmentPlace):
-            segments.extend(_stored_row(piece, piece.place, first, 0, _SEALED, named))
-        else:
-            segment = stream.segment_at(number)
-            segments.extend(_segment_row(segment, first, put, named))
+        # A segment in a file is not read, so it needs no copy in the storage of this thread.
+        segment = piece if named is not None and piece.is_stored else stream.segment_at(number)
+        segments.extend(_segment_row(segment, first, put, named))
         if not number % _MANY:
             pause()
     counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
@@ -113,7 +111,7 @@ def _stream_from(
     rows = array("Q")
     rows.frombytes(table)
     columns = [rows[at::_COLUMNS] for at in range(_COLUMNS)]
-    segments: list[tuple[int, Segment | Stored]] = []
+    segments: list[tuple[int, Segment]] = []
     cache = storage.cache
     for row in zip(*columns, strict=True):
         if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
@@ -121,7 +119,9 @@ def _stream_from(
             number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
             place = files.place(number, offset, stored, flags >> _HALF)
             body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
-            segments.append((first_ms << 64 | first_seq, body))
+            segment = Segment(storage, body)
+            segment.sealed = True
+            segments.append((first_ms << 64 | first_seq, segment))
             if not len(segments) % _MANY:
                 pause()
             continue
@@ -221,7 +221,7 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
     body = (
         Stored(place, count, size, last_id, storage.cache) if in_use else opened(place.read(), last_id, storage.cache)
     )
-    segment = Segment(storage.sealed, body)
+    segment = Segment(storage, body)
     segment.sealed, segment.start = True, start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(parts[(number >> _HALF) - 1])
@@ -266,7 +266,7 @@ def _segment_from(
         frames = read_bytes(size)
         body.data = frames if flags & _SEALED else bytearray(frames)
         fill((body.ms, body.seq, body.offsets), count)
-    segment = Segment(storage.sealed, body)
+    segment = Segment(storage, body)
     segment.start = start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(read_bytes(count))
