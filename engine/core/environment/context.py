@@ -7,7 +7,6 @@ same data.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
@@ -23,8 +22,7 @@ from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
-from engine.core.streams.entries import Sizes
-from engine.core.streams.stream import Stream, Streams
+from engine.core.streams.stream import Streams
 from engine.settings.config import Config
 
 #: Function that runs a command queued by MULTI and returns its replies.
@@ -91,54 +89,6 @@ class Context:
         changes = self.changes
         if changes.recording:
             changes.effects.append((self.db.index, list(argv)))
-
-    def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
-        """Append one entry, given as a frame, to ``stream``; notify watchers, blocked clients and subscribers.
-
-        If ``stream`` is None, create a stream at ``key``. The caller records the effect.
-        """
-        changes, db = self.changes, self.db
-        if stream is None:
-            stream = self.streams.new()
-            stream.append(entry_id, entry)
-            db.add(key, stream)
-        else:
-            stream.append(entry_id, entry)
-            db.touch(key)
-            if db.waiting:
-                db.signal(key)
-        if changes.on_event is not None:
-            changes.notify("t", b"xadd", key, db.index)
-        return stream
-
-    def add_entries(
-        self,
-        key: bytes,
-        stream: Stream | None,
-        frames: bytes | bytearray,
-        sizes: Sizes,
-        ms: array[int],
-        seq: array[int],
-    ) -> Stream:
-        """Append many entries as `add_entry` appends one.
-
-        ``frames`` are their frames back to back, ``sizes`` the sizes of the frames in bytes. ``ms`` and ``seq`` are the
-        milliseconds and the sequence numbers of their IDs.
-        """
-        changes, db = self.changes, self.db
-        if stream is None:
-            stream = self.streams.new()
-            stream.extend(frames, sizes, ms, seq)
-            db.add(key, stream, changes=len(ms))
-        else:
-            stream.extend(frames, sizes, ms, seq)
-            db.touch(key, changes=len(ms))
-            if db.waiting:
-                db.signal(key)
-        if changes.on_event is not None:
-            for _ in ms:
-                changes.notify("t", b"xadd", key, db.index)
-        return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_apart: bool = False) -> Reply:
         """Return the long command ``argv`` as Steps, whose generator is ``work``. Until the last step, the command

@@ -6,6 +6,7 @@ The IDs themselves are defined by `streamwire.stream_id`, whose functions are al
 from __future__ import annotations
 
 import re
+from array import array
 
 from engine.core.protocol.replies import CommandError
 from engine.text import messages
@@ -16,6 +17,7 @@ __all__ = [
     "MAX_ID",
     "MIN_ID",
     "U64_MAX",
+    "IdColumns",
     "columns",
     "make",
     "parse",
@@ -30,6 +32,9 @@ __all__ = [
     "text",
 ]
 
+
+#: IDs as two columns, milliseconds and sequence numbers.
+IdColumns = tuple["array[int]", "array[int]"]
 
 #: A number as the C library reads it, and a negative number as Redis itself reads it.
 _UNUSUAL = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from engine.core.protocol import pace
 from engine.core.protocol.replies import Frames, Pages, Several
-from engine.core.streams.compressed.disk_entries import Stored, loaded
-from engine.core.streams.segment import Body, Segment
+from engine.core.streams.compressed.disk_entries import Stored
+from engine.core.streams.segment import Body, Segment, loaded
 
 #: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.snapshots`).
 Run = tuple[Segment, int, int]

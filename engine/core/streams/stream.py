@@ -20,11 +20,10 @@ from engine.core.protocol import ids
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import CommandError, Frames
 from engine.core.streams.compressed.disk_entries import Stored
-from engine.core.streams.entries import Sizes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.runs import Run, frames_of, id_columns
-from engine.core.streams.segment import Segment, Storage
+from engine.core.streams.segment import Segment, Sizes, Storage
 from engine.settings.config import Config
 from engine.text import messages
 

@@ -68,11 +68,10 @@ from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError, form_of, of_form, opened
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group, shown
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY, Block, PendingList
-from engine.core.streams.segment import Segment, Storage
+from engine.core.streams.segment import Plain, Segment, Storage
 from engine.core.streams.stream import Stream, Streams
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.position import PACKED_SIZE, Position, from_packed

@@ -29,9 +29,8 @@ from typing import Any, Protocol
 
 from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed, compress
-from engine.core.streams.compressed.packer import Packing, pack
-from engine.core.streams.entries import Plain
-from engine.core.streams.segment import Body, Segment, Storage
+from engine.core.streams.compressed.packer import Packing, pack, unpacked
+from engine.core.streams.segment import Body, Plain, Segment, Storage
 from engine.settings.config import Config
 from engine.shell.clock import Ticker
 from engine.shell.housekeeping.memory import malloc_trim
@@ -154,7 +153,7 @@ class ColdPacker:
         for segment in cold:
             if segment.is_due:
                 body = segment.body
-                plain = body.unpacked() if isinstance(body, Packed) else segment.plain
+                plain = unpacked(body) if isinstance(body, Packed) else segment.plain
                 batch.append((segment, body, Packing(plain, storage.cache, segment.as_columns)))
             else:
                 # The segment is packed already: it was loaded from a snapshot.

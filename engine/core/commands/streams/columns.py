@@ -32,13 +32,13 @@ import numpy.typing as npt
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries import many_parts
+from engine.core.commands.streams.xadd import add_entries
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
-from engine.core.streams.compressed.disk_entries import loaded
 from engine.core.streams.runs import Run, size_in_memory
-from engine.core.streams.segment import Body, Segment
+from engine.core.streams.segment import Body, Segment, loaded
 from engine.core.streams.stream import Stream, counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
@@ -259,7 +259,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     changes = ctx.changes
     batch = EntryBatch(count, tuple(names), tuple(columns))
     frames, sizes, commands = encoded(batch, ms, seq, key if changes.recording else None)
-    ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
+    add_entries(ctx, key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
     if changes.recording:
         changes.effects.append((ctx.db.index, commands))
     return count

@@ -22,8 +22,8 @@ from engine.core.environment.context import Context
 from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args, at_most
+from engine.core.protocol.ids import IdColumns
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
-from engine.core.streams.entries import IdColumns
 from engine.core.streams.group import UNKNOWN, Consumer, Group, shown
 from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.stream import Stream

@@ -31,10 +31,11 @@ from engine.core.protocol.replies import (
     Steps,
     held_by,
 )
-from engine.core.streams.compressed.disk_entries import UnreadableError, loaded
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns, reply_of, size_in_memory
+from engine.core.streams.segment import loaded
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text import messages

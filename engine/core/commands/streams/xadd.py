@@ -22,6 +22,7 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.protocol.xadd import FramedRun, Given, XaddRun, divide, word_in
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, content_id
+from engine.core.streams.segment import Sizes
 from engine.core.streams.stream import Stream, counted, next_id
 from engine.core.streams.trimming import ACKED, DELREF, Trim, Work, at_once, effect_words
 from engine.text import messages
@@ -140,17 +141,68 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         work = _add(ctx, argv, options, iid, entry_id, entry)
         is_long = stream is not None and options.trim.is_long(stream)
         return ctx.in_steps(argv, work) if is_long else at_once(work)
-    ctx.add_entry(key, stream, entry_id, entry)
-    if ctx.changes.recording:
-        ctx.effect(b"XADD", key, text, *fields)
+    add_entry(ctx, key, stream, entry_id, entry)
+    changes = ctx.changes
+    if changes.recording:
+        changes.effects.append((db.index, [b"XADD", key, text, *fields]))
     return text
+
+
+def add_entry(ctx: Context, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
+    """Append one entry, given as a frame, to ``stream``; notify watchers, blocked clients and subscribers.
+
+    If ``stream`` is None, create a stream at ``key``. The caller records the effect.
+    """
+    changes, db = ctx.changes, ctx.db
+    if stream is None:
+        stream = ctx.streams.new()
+        stream.append(entry_id, entry)
+        db.add(key, stream)
+    else:
+        stream.append(entry_id, entry)
+        db.touch(key)
+        if db.waiting:
+            db.signal(key)
+    if changes.on_event is not None:
+        changes.notify("t", b"xadd", key, db.index)
+    return stream
+
+
+def add_entries(
+    ctx: Context,
+    key: bytes,
+    stream: Stream | None,
+    frames: bytes | bytearray,
+    sizes: Sizes,
+    ms: array[int],
+    seq: array[int],
+) -> Stream:
+    """Append many entries as `add_entry` appends one.
+
+    ``frames`` are their frames back to back, ``sizes`` the sizes of the frames in bytes. ``ms`` and ``seq`` are the
+    milliseconds and the sequence numbers of their IDs.
+    """
+    changes, db = ctx.changes, ctx.db
+    if stream is None:
+        stream = ctx.streams.new()
+        stream.extend(frames, sizes, ms, seq)
+        db.add(key, stream, changes=len(ms))
+    else:
+        stream.extend(frames, sizes, ms, seq)
+        db.touch(key, changes=len(ms))
+        if db.waiting:
+            db.signal(key)
+    if changes.on_event is not None:
+        for _ in ms:
+            changes.notify("t", b"xadd", key, db.index)
+    return stream
 
 
 def _add(ctx: Context, argv: list[bytes], options: _Options, iid: bytes, entry_id: int, entry: bytes) -> Work[bytes]:
     """Add an entry with options, and trim the stream; return the entry's ID."""
     key, fields, changes = argv[1], argv[options.at + 1 :], ctx.changes
     text = ids.text(entry_id)
-    stream = ctx.add_entry(key, ctx.db.stream(key), entry_id, entry)
+    stream = add_entry(ctx, key, ctx.db.stream(key), entry_id, entry)
     if options.producer:
         ctx.streams.producers_of(stream).remember(options.producer, iid, entry_id)
     trimmed, _ = yield from options.trim.in_steps(stream)
@@ -442,12 +494,12 @@ def add_framed(ctx: Context, run: FramedRun) -> bool:
     last = stream.last_id if stream is not None else 0
     if ctx.changes.recording or ids.make(run.ms[0], run.seq[0]) <= last:
         return False
-    ctx.add_entries(run.key, stream, run.frames, run.sizes, run.ms, run.seq)
+    add_entries(ctx, run.key, stream, run.frames, run.sizes, run.ms, run.seq)
     return True
 
 
 def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
-    stream = ctx.add_entries(part.key, part.stream, part.frames, part.sizes, part.ms, part.seq)
+    stream = add_entries(ctx, part.key, part.stream, part.frames, part.sizes, part.ms, part.seq)
     trimmed = trim is not None and trim.apply(stream)[0]
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)

@@ -15,7 +15,6 @@ from typing import Protocol
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.compressed.packed import Packed, SpanCache
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.entries import Plain
 
 #: Number of a form in files -> its class.
 _FORMS: dict[int, type[Packed]] = {1: Packed, 3: PackedColumns}
@@ -76,11 +75,6 @@ class Stored:
     def copy(self, cache: SpanCache) -> Stored:
         """Return the same entries, at the same location on disk, with another cache."""
         return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
-
-
-def loaded(body: Plain | Packed | Stored) -> Plain | Packed:
-    """Return the entries of a segment's body, read from the disk if they are stored there."""
-    return body.packed() if isinstance(body, Stored) else body
 
 
 def form_of(packed: Packed) -> int:

@@ -48,8 +48,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.entries import IdColumns, Plain
+from engine.core.protocol.ids import U64_MAX, IdColumns, position
 from streamwire.entry_batch import EntryBatch
 
 _ZSTD_LEVEL = 1
@@ -395,14 +394,6 @@ class Packed:
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
         """Return None, because the entries are stored as frames."""
         return None
-
-    def unpacked(self) -> Plain:
-        """Return the entries as an immutable ``Plain`` object. The decompressed data is not cached."""
-        plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
-        data = self.cache.decompress(self.blob, self.begins, sizes)
-        plain.extend(data, list(self._lengths(0, len(self))), *self.id_columns(0, len(self)))
-        plain.freeze()
-        return plain
 
     def copy(self, cache: SpanCache) -> Self:
         """Return the same entries with another cache."""

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from engine.core.streams.compressed import packed as layout
 from engine.core.streams.compressed.packed import TYPES, Packed, SpanCache, compress
 from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
-from engine.core.streams.entries import Plain
+from engine.core.streams.segment import Plain
 from streamwire.entry_batch import EntryBatch, Values
 from streamwire.frames import fields_of, uniform
 from streamwire.walker import AFTER, BEFORE
@@ -128,6 +128,14 @@ def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
     """Pack immutable entries in all three steps. With ``as_columns``, pack them as columns if that saves enough."""
     packing = Packing(plain, cache, as_columns)
     return packing.finish(compress(packing.chunks))
+
+
+def unpacked(packed: Packed) -> Plain:
+    """Return packed entries as immutable plain entries."""
+    frames, plain = packed.frames(0, len(packed)), Plain()
+    plain.extend(b"".join(frames), list(map(len, frames)), *packed.id_columns(0, len(packed)))
+    plain.freeze()
+    return plain
 
 
 def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:

@@ -15,7 +15,7 @@ from engine.core.streams.compressed.disk_entries import form_of, of_form, opened
 from engine.core.streams.compressed.packed import SpanCache, compress
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.compressed.packer import pack
-from engine.core.streams.entries import Plain
+from engine.core.streams.segment import Plain
 from streamwire.frames import frame
 from tests.harness.columns import split_slowly, texts
 

@@ -18,9 +18,8 @@ from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed
 from engine.core.streams.compressed.packed import SpanCache, compress
 from engine.core.streams.compressed.packer import pack
-from engine.core.streams.entries import Plain
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
-from engine.core.streams.segment import Storage
+from engine.core.streams.segment import Plain, Storage
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of, frame
 

@@ -12,7 +12,7 @@ from engine.core.protocol import ids, pace
 from engine.core.streams.compressed.disk_entries import payload
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.entries import Plain
+from engine.core.streams.segment import Plain
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import ColdPacker

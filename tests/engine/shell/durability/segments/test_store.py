@@ -16,7 +16,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.compressed.packed import SpanCache
 from engine.core.streams.compressed.packer import pack
-from engine.core.streams.entries import Plain
+from engine.core.streams.segment import Plain
 from engine.shell.durability import segments as segment_file
 from engine.shell.durability import segments as store
 from engine.shell.durability.check import check_file
