@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.text import messages
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -212,24 +211,6 @@ def test_a_big_value_is_not_copied_at_its_end() -> None:
     finally:
         tracemalloc.stop()
     assert found == [[b"ECHO", bytes(size)]]
-
-
-def test_repeated_requests_give_separate_words() -> None:
-    """A reader's repeated request gives new word lists each time, also after many other requests."""
-    asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
-    first, second = RequestParser(), RequestParser()
-    for _ in range(2):
-        for words in asked:
-            for parser in (first, second, first):
-                (found,) = parser.parse(written(*words))
-                assert found == words
-                found.clear()
-    untrusted = RequestParser()
-    untrusted.trusted = False
-    long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
-    assert first.parse(written(*long)) == first.parse(written(*long)) == [long]
-    assert untrusted.parse_one(written(*long)) == ([], b"")
-    assert untrusted.error == messages.MULTIBULK_LENGTH_NO_AUTH
 
 
 def test_buffered_is_the_size_of_an_incomplete_request() -> None:

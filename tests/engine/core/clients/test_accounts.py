@@ -115,38 +115,6 @@ def test_user_lines_of_a_configuration() -> None:
 # -- logging in -----------------------------------------------------------------------------------------------------
 
 
-def test_requirepass_is_the_default_user_s_password() -> None:
-    """requirepass applies at startup and when it changes; an empty one removes the password.
-
-    Open connections stay logged in.
-    """
-    core = core_with(requirepass="pw")
-    early = core.open_session(NOW_US)
-    assert run(core, early, "PING") == "NOAUTH Authentication required."
-    assert run(core, early, "AUTH pw") == b"OK"
-    assert run(core, early, "CONFIG SET requirepass other") == b"OK"
-    assert run(core, early, "PING") == b"PONG"
-    late = core.open_session(NOW_US)
-    assert str(run(core, late, "AUTH pw")).startswith("WRONGPASS")
-    core.config.change([(b"requirepass", b"")])
-    assert run(core, late, "PING") == b"PONG"
-    assert str(run(core, late, "AUTH x")).startswith("ERR AUTH <password> called without any password")
-
-
-def test_a_session_s_limits_follow_its_user() -> None:
-    """A change of a user applies at once to the sessions that are logged in as that user."""
-    core = core_with("u on >pw ~* &* +@all")
-    session = logged_in(core, "u")
-    assert not session.limited
-    core.accounts.set_user(b"u", [b"-get"])
-    assert session.limited
-    core.accounts.set_user(b"u", [b"+@all"])
-    assert not session.limited
-    assert run(core, core.open_session(NOW_US), "ACL DELUSER u") == 1
-    assert session.close_requested
-    assert session.user is core.accounts.default
-
-
 def test_replayed_commands_need_no_permissions() -> None:
     """Replayed commands run even if the default user has no permissions and memory is full."""
     core = core_with("default off -@all")

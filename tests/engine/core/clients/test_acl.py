@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
 from engine.core.clients.acl import CATEGORIES, RuleError, User, merged
-from engine.core.table.registry import COMMANDS
 
 A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b"))
 
@@ -24,16 +23,6 @@ def user(*rules: str, all_channels: bool = False) -> User:
 def shown(user: User) -> str:
     """Return the line of ACL LIST without the parts that all users share."""
     return user.line().decode().removeprefix("user u ").replace("sanitize-payload ", "")
-
-
-def allows(user: User, text: str) -> str:
-    """Return an empty string if the user may call the command, else ``reason name``."""
-    argv = text.encode().split()
-    command = COMMANDS[argv[0].upper()]
-    if command.subcommands:
-        command = command.subcommands[argv[1].upper()]
-    denial = user.denial(command, argv)
-    return "" if denial is None else f"{denial.reason} {denial.name.decode()}"
 
 
 @pytest.mark.parametrize(
@@ -83,46 +72,6 @@ def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
     assert shown(user) == line
 
 
-@pytest.mark.parametrize(
-    ("rules", "reason"),
-    [
-        ("foo", b"Syntax error"),
-        ("@read", b"Syntax error"),
-        ("+get|", b"Syntax error"),
-        ("+config|", b"Syntax error"),
-        ("%", b"Syntax error"),
-        ("%~x", b"Syntax error"),
-        ("%X~x", b"Syntax error"),
-        ("%RR~x", b"Syntax error"),
-        ("(on)", b"Syntax error"),
-        ("(>a)", b"Syntax error"),
-        ("+foo", b"Unknown command or category name in ACL"),
-        ("+", b"Unknown command or category name in ACL"),
-        ("-", b"Unknown command or category name in ACL"),
-        ("+|", b"Unknown command or category name in ACL"),
-        ("+foo|", b"Unknown command or category name in ACL"),
-        ("+@foo", b"Unknown command or category name in ACL"),
-        ("+config|foo", b"Unknown command or category name in ACL"),
-        ("-get|x", b"Unknown command or category name in ACL"),
-        ("+get|a|b", b"Unknown command or category name in ACL"),
-        ("(+foo)", b"Unknown command or category name in ACL"),
-        ("+config|get|x", b"Allowing first-arg of a subcommand is not supported"),
-        ("~* ~a", b"'resetkeys' to start with an empty list of patterns"),
-        ("&* &a", b"'resetchannels' to start with an empty list of channels"),
-        ("<a", b"The password you are trying to remove from the user does not exist"),
-        ("#abc", b"exactly 64 characters"),
-        ("#" + "A" * 64, b"only lowercase hexadecimal characters"),
-        ("!" + "a" * 64, b"does not exist"),
-    ],
-)
-def test_an_invalid_rule_is_refused_with_redis_s_reason(rules: str, reason: bytes) -> None:
-    """An invalid rule is rejected with the reason that Redis gives."""
-    ops, _ = merged(rules.encode().split())
-    with pytest.raises(RuleError) as raised:
-        User(b"u").apply_all(ops, False)
-    assert reason in raised.value.reason
-
-
 def test_rules_written_for_redis_may_name_commands_that_the_engine_lacks() -> None:
     """Rules with categories and commands of lists, sorted sets, scripts and bits are accepted and shown."""
     rules = (
@@ -135,68 +84,6 @@ def test_a_pattern_cannot_hold_blanks() -> None:
     for rule in (b"~a b", b"&a b", b"~a\0"):
         with pytest.raises(RuleError):
             User(b"u").apply(rule, False)
-
-
-@pytest.mark.parametrize(
-    ("rules", "call", "refusal"),
-    [
-        ("+get ~a*", "get abc", ""),
-        ("+get ~a*", "get b", "key b"),
-        ("+get ~a*", "set a 1", "command set"),
-        ("+@read %R~r* %W~w*", "get w", "key w"),
-        ("+@all %R~r* %W~w*", "copy r w", ""),
-        ("+@all %R~r* %W~w*", "copy w r", "key w"),
-        ("+@all %R~r* %W~w*", "set w 1", ""),
-        ("+@all %R~r* %W~w*", "set w 1 GET", "key w"),
-        ("+@all %R~r* %W~w*", "set r 1", "key r"),
-        ("+@all %R~r* %W~w*", "incr w", "key w"),
-        ("+@all %R~r* %W~w*", "xadd w * f v", ""),
-        ("+@all %R~r* %W~w*", "xrange w - +", "key w"),
-        ("+@all %R~r* %W~w*", "xread streams r r2 0 0", ""),
-        ("+@all %R~r* %W~w*", "xread streams r w 0 0", "key w"),
-        ("+@all %R~r* %W~w*", "xreadgroup group g c streams r >", ""),
-        ("+@all %R~r* %W~w*", "xreadgroup group g c streams w >", "key w"),
-        ("+@all %R~r* %W~w*", "xack r g 1-1", "key r"),
-        ("+@all %R~r* %W~w*", "xack w g 1-1", ""),
-        ("+@all %R~r* %W~w*", "xpending r g", ""),
-        ("+@all %R~r* %W~w*", "xinfo stream r", ""),
-        ("+@all %R~r* %W~w*", "xgroup create w g $", ""),
-        ("+@all %R~r* %W~w*", "xlen w", ""),
-        ("+@all %R~r* %W~w*", "xlen n", "key n"),
-        ("+@all %R~r* %W~w*", "exists r w", ""),
-        ("+@all %R~r* %W~w*", "del r", "key r"),
-        ("+@all %R~a %W~a", "getdel a", ""),
-        ("+@all %R~a* %W~*a", "getdel a", "key a"),
-        ("+@all ~*", "publish c m", "channel c"),
-        ("+@all ~* &c*", "publish c1 m", ""),
-        ("+@all ~* &c*", "subscribe c1 d", "channel d"),
-        ("+@all ~* &c*", "psubscribe c*", ""),
-        ("+@all ~* &c*", "psubscribe c1", "channel c1"),
-        ("+@all ~* &c*", "unsubscribe d", ""),
-        ("+@all ~* &*", "psubscribe x*", ""),
-        ("+@stream ~*", "xinfo groups s", ""),
-        ("+@all -@dangerous ~*", "client list", "command client|list"),
-        ("+@all -@dangerous ~*", "client id", ""),
-        ("+client|id", "client id", ""),
-        ("+client|id", "client info", "command client|info"),
-        ("+client -client|kill", "client info", ""),
-        ("+client -client|kill", "client kill id 1", "command client|kill"),
-        ("+select|0", "select 0", ""),
-        ("+select|0", "select 1", "command select"),
-        ("+config|get", "config get x", ""),
-        ("-@all", "auth x", ""),
-        ("(+get ~a) (+set ~b)", "get a", ""),
-        ("(+get ~a) (+set ~b)", "set b 1", ""),
-        ("(+get ~a) (+set ~b)", "get b", "key b"),
-        ("(+@all %R~r) (+@all %W~w)", "copy r w", "key w"),
-        ("+mget ~k (+mget ~k ~o)", "mget k o x", "key x"),
-        ("+mget ~k (+mget ~k ~o)", "get k", "command get"),
-    ],
-)
-def test_commands_allowed_by_rules(rules: str, call: str, refusal: str) -> None:
-    """A command is allowed if one selector allows the command, its keys with their access, and its channels."""
-    ops, _ = merged(rules.encode().split())
-    assert allows(user(*[op.decode() for op in ops]), call) == refusal
 
 
 def test_a_category_and_its_exception_complement_each_other() -> None:

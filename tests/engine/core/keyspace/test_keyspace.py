@@ -15,7 +15,6 @@ from engine.core.commands.data import hashes
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol import pace
-from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.harness.replay import NOW_US, new_core
 
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
@@ -224,15 +223,6 @@ def test_expired_keys_are_dropped_without_a_lookup(core):
     assert len(core.databases[0]) == 1
 
 
-def test_renewed_deadlines_take_no_memory(core):
-    """Renewing a key's expiry a thousand times does not leave a thousand deadlines behind."""
-    session = core.open_session(NOW_US)
-    core.execute(session, [b"SET", b"k", b"v"], NOW_US)
-    for number in range(1000):
-        core.execute(session, [b"PEXPIRE", b"k", b"%d" % (1000 + number)], NOW_US)
-    assert sum(map(len, core.databases[0]._deadlines.tables())) < 100
-
-
 def test_randomkey_finds_the_last_remaining_key(core):
     """RANDOMKEY returns the only key of a database whose other keys have expired."""
     session = core.open_session(NOW_US)
@@ -240,29 +230,6 @@ def test_randomkey_finds_the_last_remaining_key(core):
         core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
     core.execute(session, [b"SET", b"left", b"v"], NOW_US)
     assert core.execute(session, [b"RANDOMKEY"], NOW_US + 10_000) == b"left"
-
-
-def test_swapped_databases_notify_waiters_and_watchers(core):
-    """SWAPDB serves clients that wait for a key of the other database, and fails transactions that watch a key."""
-    waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
-    core.execute(other, [b"SET", b"k", b"0"], NOW_US)
-    other.db = 1
-    core.execute(other, b"XADD s 1-1 f v".split(), NOW_US)
-    core.execute(watching, [b"WATCH", b"k"], NOW_US)
-    assert core.execute(waiting, b"XREAD BLOCK 0 STREAMS s 0".split(), NOW_US) is BLOCKED
-    assert core.execute(other, [b"SWAPDB", b"0", b"1"], NOW_US) == OK
-    assert [session for session, _ in core.outbox] == [waiting]
-    core.execute(watching, [b"MULTI"], NOW_US)
-    assert core.execute(watching, [b"EXEC"], NOW_US) is NIL_ARRAY
-
-
-def test_a_swap_without_the_watched_key_does_not_fail_a_transaction(core):
-    """SWAPDB does not fail a transaction whose watched key exists in neither database."""
-    watching = core.open_session(NOW_US)
-    core.execute(watching, [b"WATCH", b"k"], NOW_US)
-    core.execute(watching, [b"SWAPDB", b"0", b"1"], NOW_US)
-    core.execute(watching, [b"MULTI"], NOW_US)
-    assert core.execute(watching, [b"EXEC"], NOW_US) == []
 
 
 @pytest.mark.parametrize("words", [b"DEL s", b"FLUSHALL", b"SET s string", b"RENAME other s"])
