@@ -78,7 +78,7 @@ def _group(group: Group, *, times: bool) -> dict[str, Any]:
             for consumer in group.sorted_consumers()
         },
         "pending": [
-            (ids.text(block.id_at(at)), owner_name(group, block.owner_at(at)), block.time_at(at), block.count_at(at))
+            (ids.text(block.id_at(at)), owner_name(group, block.owners[at]), block.times[at], block.counts[at])
             for block, at in group.pending.records(ids.MIN_ID, ids.MAX_ID)
         ],
         "nacked": [ids.text(entry_id) for entry_id in group.nacked],

@@ -86,8 +86,8 @@ def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[by
         yield from _consumer(key, name, stream, group, consumer)
     nacked = [(entry_id, group.pending.find(entry_id)) for entry_id in group.nacked]
     for entry_id, record in nacked:
-        if record is not None and record[0].owner_at(record[1]) == NOBODY and entry_id in stream:
-            count = b"%d" % record[0].count_at(record[1])
+        if record is not None and record[0].owners[record[1]] == NOBODY and entry_id in stream:
+            count = b"%d" % record[0].counts[record[1]]
             words = [b"IDS", b"1", ids.text(entry_id), b"RETRYCOUNT", count, b"FORCE"]
             yield encode([b"XNACK", key, name, b"FAIL", *words])
 
@@ -108,9 +108,9 @@ def _consumer(key: bytes, group_name: bytes, stream: Stream, group: Group, consu
                     b"0",
                     ids.text(entry_id),
                     b"TIME",
-                    b"%d" % block.time_at(index),
+                    b"%d" % block.times[index],
                     b"RETRYCOUNT",
-                    b"%d" % block.count_at(index),
+                    b"%d" % block.counts[index],
                     b"JUSTID",
                     b"FORCE",
                 ]

@@ -1,14 +1,10 @@
 """The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
-Records are stored in ID order in *blocks* of about ``BLOCK`` records at most (`Block`). The records of one XREADGROUP
-differ only in their IDs. A block of such records stores the other values once, and takes 16 bytes per record instead of
-36. Finding a record takes two binary searches. A range is removed block by block.
+Records are stored in ID order in *blocks* of about ``BLOCK`` records at most (`Block`), each with an array per value.
+A record takes 36 bytes. Finding a record takes two binary searches. A range is removed block by block.
 
 Consumers are represented by numbers; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
 released by XNACK. ``PendingList.per_owner`` has the number of records of each owner.
-
-An *even* block stores one owner, delivery time and delivery count for all its records. A block becomes uneven when a
-record with other values is set or added; it then stores three arrays.
 
 Copies are copy-on-write: both blocks share their arrays until one of them changes.
 """
@@ -20,7 +16,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import compress
 from operator import methodcaller
 
 import numpy as np
@@ -30,32 +25,30 @@ from engine.core.protocol.ids import MAX_ID, U64_MAX, columns, position
 
 #: ``matches`` returns 0 instead of comparing this many records or fewer.
 _SHORT_MATCH = 4
-#: Minimum number of records whose owners are counted with numpy.
-_MANY_OWNERS = 100
-#: Placeholder for the times and counts of an even block. Never modified.
-_NONE = array("q")
 
 
 class Block:
-    """Records in ID order, even or uneven (see the module's docstring).
+    """Records in ID order: milliseconds and sequence numbers of the IDs, owners, times (milliseconds) and counts."""
 
-    ``owner``, ``time`` (milliseconds) and ``count`` apply to all records if ``owners`` is None.
-    """
+    __slots__ = ("counts", "is_shared", "ms", "oldest", "owners", "seq", "times")
 
-    __slots__ = ("count", "counts", "is_shared", "ms", "oldest", "owner", "owners", "seq", "time", "times")
-
-    def __init__(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
-        self.ms = ms
-        self.seq = seq
-        self.owner = owner
-        self.time = time
-        self.count = count
-        self.owners: array[int] | None = None
-        self.times = self.counts = _NONE
+    def __init__(
+        self, ms: array[int], seq: array[int], owners: array[int], times: array[int], counts: array[int]
+    ) -> None:
+        self.ms, self.seq = ms, seq
+        self.owners, self.times, self.counts = owners, times, counts
         #: A lower bound of the delivery times; ``tighten`` makes it exact.
-        self.oldest = time
+        self.oldest = 0
         #: Whether another block may share the arrays. If so, they are copied before a change.
         self.is_shared = False
+
+    @classmethod
+    def of(cls, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> Block:
+        """Return records that all have the same owner, time and count."""
+        size = len(ms)
+        block = cls(ms, seq, array("I", (owner,)) * size, array("q", (time,)) * size, array("q", (count,)) * size)
+        block.oldest = time
+        return block
 
     def __len__(self) -> int:
         return len(self.ms)
@@ -71,22 +64,6 @@ class Block:
     def position(self, entry_id: int) -> int:
         """Return the index of the first record whose ID is not below ``entry_id``."""
         return position(self.ms, self.seq, entry_id)
-
-    def owner_at(self, index: int) -> int:
-        """Return the owner of a record."""
-        return self.owner if self.owners is None else self.owners[index]
-
-    def time_at(self, index: int) -> int:
-        """Return a record's last delivery time, in milliseconds since the epoch."""
-        return self.time if self.owners is None else self.times[index]
-
-    def count_at(self, index: int) -> int:
-        """Return a record's delivery count."""
-        return self.count if self.owners is None else self.counts[index]
-
-    def agrees(self, owner: int, time: int, count: int) -> bool:
-        """Return whether the block is even and has these values."""
-        return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
         """Count records, starting at ``index``, whose IDs equal those in the columns starting at ``at``.
@@ -104,200 +81,127 @@ class Block:
 
     def assign(self, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
         """Set the owner, time and counts of the records [low, high)."""
-        if low == 0 and high == len(self.ms) and counts.count(counts[0]) == len(counts):
-            self.owners, self.times, self.counts = None, _NONE, _NONE
-            self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
-            return
-        if self.is_shared:
-            self._unshare()
-        self.make_uneven()
-        assert self.owners is not None
+        self._unshare()
         size = high - low
-        self.owners[low:high] = array("I", [owner]) * size
-        self.times[low:high] = array("q", [time]) * size
+        self.owners[low:high] = array("I", (owner,)) * size
+        self.times[low:high] = array("q", (time,)) * size
         self.counts[low:high] = counts
-        self.oldest = min(self.oldest, time)
-
-    def make_uneven(self) -> None:
-        """Store the values of each record separately."""
-        if self.owners is None:
-            size = len(self.ms)
-            self.owners = array("I", [self.owner]) * size
-            self.times = array("q", [self.time]) * size
-            self.counts = array("q", [self.count]) * size
-
-    def put(self, index: int, owner: int, time: int, count: int) -> None:
-        """Set one record's values."""
-        if self.agrees(owner, time, count):
-            return
-        if len(self.ms) == 1:
-            self.owners, self.times, self.counts = None, _NONE, _NONE
-            self.owner, self.time, self.count, self.oldest = owner, time, count, time
-            return
-        if self.is_shared:
-            self._unshare()
-        self.make_uneven()
-        assert self.owners is not None
-        self.owners[index], self.times[index], self.counts[index] = owner, time, count
         self.oldest = min(self.oldest, time)
 
     def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
         """Insert a record at ``index``."""
-        if self.is_shared:
-            self._unshare()
-        if not self.agrees(owner, time, count):
-            self.make_uneven()
+        self._unshare()
         self.ms.insert(index, entry_id >> 64)
         self.seq.insert(index, entry_id & U64_MAX)
-        if self.owners is not None:
-            self.owners.insert(index, owner)
-            self.times.insert(index, time)
-            self.counts.insert(index, count)
+        self.owners.insert(index, owner)
+        self.times.insert(index, time)
+        self.counts.insert(index, count)
         self.oldest = min(self.oldest, time)
 
-    def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
-        """Append records that all have the same values."""
-        if self.is_shared:
-            self._unshare()
-        if self.owners is None and not self.agrees(owner, time, count):
-            self.make_uneven()
-        self.ms += ms
-        self.seq += seq
-        if self.owners is not None:
-            size = len(ms)
-            self.owners += array("I", (owner,)) * size
-            self.times += array("q", (time,)) * size
-            self.counts += array("q", (count,)) * size
-        self.oldest = min(self.oldest, time)
+    def extend(self, more: Block) -> None:
+        """Append the records of another block."""
+        self._unshare()
+        self.ms += more.ms
+        self.seq += more.seq
+        self.owners += more.owners
+        self.times += more.times
+        self.counts += more.counts
+        self.oldest = min(self.oldest, more.oldest)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
         """Return the indices of the records of ``owner`` (None: of all owners), filtered by time.
 
         ``before``: the latest delivery time (None: any time).
         """
-        matches = self._matches(owner, before)
-        if isinstance(matches, bool):
-            return range(len(self.ms) if matches else 0)
-        found: list[int] = np.flatnonzero(matches).tolist()
+        if owner is None and before is None:
+            return range(len(self.ms))
+        found: list[int] = np.flatnonzero(self._matches(owner, before)).tolist()
         return found
 
     def count_matching(self, owner: int | None, before: int | None) -> int:
         """Return the number of records that ``matching`` finds."""
-        matches = self._matches(owner, before)
-        if isinstance(matches, bool):
-            return len(self.ms) if matches else 0
-        return int(np.count_nonzero(matches))
+        if owner is None and before is None:
+            return len(self.ms)
+        return int(np.count_nonzero(self._matches(owner, before)))
 
-    def _matches(self, owner: int | None, before: int | None) -> bool | npt.NDArray[np.bool_]:
-        """Return a mask of the matching records, or a bool if all records or none match."""
-        if self.owners is None:
-            return (owner is None or self.owner == owner) and (before is None or self.time <= before)
-        if owner is None:
-            return before is None or self._delivered(before)
-        owned: npt.NDArray[np.bool_] = np.frombuffer(self.owners, np.uint32) == owner
-        return owned if before is None else owned & self._delivered(before)
-
-    def _delivered(self, before: int) -> npt.NDArray[np.bool_]:
-        delivered: npt.NDArray[np.bool_] = np.frombuffer(self.times, np.int64) <= before
-        return delivered
+    def _matches(self, owner: int | None, before: int | None) -> npt.NDArray[np.bool_]:
+        owned = np.True_ if owner is None else np.frombuffer(self.owners, np.uint32) == owner
+        delivered = np.True_ if before is None else np.frombuffer(self.times, np.int64) <= before
+        return np.logical_and(owned, delivered)
 
     def tighten(self) -> None:
         """Make ``oldest`` exact."""
-        self.oldest = min(self.times) if self.owners is not None else self.time
+        self.oldest = int(np.frombuffer(self.times, np.int64).min())
 
     def earliest_time(self, after: int) -> int | None:
         """Return the earliest delivery time later than ``after``; None if there is no such record."""
-        times = self.times if self.owners is not None else (self.time,)
-        return min((time for time in times if time > after), default=None)
+        return min((time for time in self.times if time > after), default=None)
 
     def remove(self, low: int, high: int) -> None:
         """Remove the records [low, high)."""
-        if self.is_shared:
-            self._unshare()
-        del self.ms[low:high], self.seq[low:high]
-        if self.owners is not None:
-            del self.owners[low:high], self.times[low:high], self.counts[low:high]
+        self._unshare()
+        del self.ms[low:high], self.seq[low:high], self.owners[low:high], self.times[low:high], self.counts[low:high]
 
     def remove_ids(self, pairs: set[tuple[int, int]]) -> dict[int, int]:
         """Remove the records of these (milliseconds, sequence) pairs; return the number removed per owner."""
-        stays = [pair not in pairs for pair in zip(self.ms, self.seq, strict=True)]
-        removed = len(stays) - sum(stays)
-        owners = {self.owner: removed} if removed else {}
-        if self.owners is not None:
-            owners = {}
-            for owner, keep in zip(self.owners, stays, strict=True):
-                if not keep:
-                    owners[owner] = owners.get(owner, 0) + 1
-            self.owners = array("I", compress(self.owners, stays))
-            self.times, self.counts = array("q", compress(self.times, stays)), array("q", compress(self.counts, stays))
-        self.ms, self.seq = array("Q", compress(self.ms, stays)), array("Q", compress(self.seq, stays))
-        self.is_shared = False
+        stays = np.array([pair not in pairs for pair in zip(self.ms, self.seq, strict=True)])
+        owners = Counter(_filtered(self.owners, ~stays))
+        self._keep(stays)
         return owners
 
     def remove_owner(self, owner: int) -> None:
         """Remove all records of ``owner``."""
-        if self.owners is None:
-            if self.owner == owner:
-                self.ms, self.seq, self.is_shared = array("Q"), array("Q"), False
-            return
         stays = np.frombuffer(self.owners, np.uint32) != owner
-        if np.count_nonzero(stays) < len(self.ms):
-            self.ms, self.seq = _filtered(self.ms, stays), _filtered(self.seq, stays)
-            self.owners, self.times, self.counts = (
-                _filtered(column, stays) for column in (self.owners, self.times, self.counts)
-            )
-            self.is_shared = False
+        if not stays.all():
+            self._keep(stays)
+
+    def _keep(self, stays: npt.NDArray[np.bool_]) -> None:
+        """Keep only the records for which ``stays`` is true."""
+        self.ms, self.seq = _filtered(self.ms, stays), _filtered(self.seq, stays)
+        self.owners, self.times, self.counts = (
+            _filtered(column, stays) for column in (self.owners, self.times, self.counts)
+        )
+        self.is_shared = False
 
     def shared_copy(self) -> Block:
         """Return a copy-on-write copy."""
-        other = Block(self.ms, self.seq, self.owner, self.time, self.count)
-        other.owners, other.times, other.counts = self.owners, self.times, self.counts
+        other = Block(self.ms, self.seq, self.owners, self.times, self.counts)
         other.oldest = self.oldest
         self.is_shared = other.is_shared = True
         return other
 
     def _unshare(self) -> None:
         """Replace shared arrays with copies, which can be changed."""
-        self.ms, self.seq = self.ms[:], self.seq[:]
-        if self.owners is not None:
+        if self.is_shared:
+            self.ms, self.seq = self.ms[:], self.seq[:]
             self.owners, self.times, self.counts = self.owners[:], self.times[:], self.counts[:]
-        self.is_shared = False
+            self.is_shared = False
 
     def tail(self, index: int, end: int | None = None) -> Block:
         """Return a copy of the records from ``index`` to ``end`` (default: all the rest) as a block."""
         part = slice(index, end)
-        other = Block(self.ms[part], self.seq[part], self.owner, self.time, self.count)
-        if self.owners is not None:
-            other.owners, other.times, other.counts = self.owners[part], self.times[part], self.counts[part]
+        other = Block(self.ms[part], self.seq[part], self.owners[part], self.times[part], self.counts[part])
         other.oldest = self.oldest
         return other
 
     def tally(self, low: int, high: int) -> dict[int, int]:
         """Return the number of records in [low, high) by owner."""
-        if self.owners is None:
-            return {self.owner: high - low} if high > low else {}
-        if high - low >= _MANY_OWNERS:
-            # Not np.unique, whose first call imports a part of numpy, which takes 10 ms.
-            owners = np.sort(np.frombuffer(self.owners, np.uint32)[low:high])
-            begins = np.append(0, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
-            counts = np.diff(begins, append=len(owners))
-            return dict(zip(owners[begins].tolist(), counts.tolist(), strict=True))
-        return Counter(self.owners[low:high])
+        owners = self.owners[low:high]
+        if owners and owners == owners[:1] * len(owners):
+            # Most ranges have one owner, and arrays are compared fast.
+            return {owners[0]: len(owners)}
+        return Counter(owners)
 
 
 def _filtered(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
     """Return the elements of a column for which ``stays`` is true."""
-    result = array(column.typecode)
-    result.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
-    return result
+    return array(column.typecode, np.frombuffer(column, column.typecode)[stays].tobytes())
 
 
 #: Maximum number of records of a block after an append. Insertions split a block at twice this number.
 BLOCK = 1024
 #: ``remove_many`` removes fewer records of a block than this one by one, unless they are adjacent.
 _MANY = 32
-#: Maximum number of blocks that one call of ``PendingList.in_uneven_blocks`` searches.
-MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
 #: Shallow size of an object in bytes.
@@ -344,10 +248,8 @@ class PendingList:
         for number in range(measured):
             at = count * number // measured
             block = self._blocks[at]
-            of_blocks += size_of(block) + size_of(block.ms) + size_of(block.seq) + size_of(self._firsts[at])
-            of_blocks += size_of(block.time) + size_of(block.oldest)
-            if block.owners is not None:
-                of_blocks += size_of(block.owners) + size_of(block.times) + size_of(block.counts)
+            of_blocks += size_of(block) + size_of(self._firsts[at]) + size_of(block.oldest)
+            of_blocks += sum(map(size_of, (block.ms, block.seq, block.owners, block.times, block.counts)))
         return size + (of_blocks * count // measured if measured else 0)
 
     def _count(self, owner: int, change: int) -> None:
@@ -443,37 +345,16 @@ class PendingList:
     def records(self, low: int, high: int, owner: int | None = None) -> Iterator[Record]:
         """Yield the records with low <= ID <= high in order, of one owner or of all.
 
-        The list must not change during the iteration. A block without a match usually costs one comparison.
+        The list must not change during the iteration.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
             if not left:
                 return
-            if owner is not None and block.owners is None and block.owner != owner:
-                continue
-            for index in range(begin, end):
-                if owner is not None:
-                    if block.owner_at(index) != owner:
-                        continue
+            for index in range(begin, end) if owner is None else block.matching(owner, None):
+                if begin <= index < end:
                     left -= 1
-                yield block, index
-
-    def in_uneven_blocks(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
-        """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.
-
-        The search ends when at least ``most`` IDs are found, or after
-        ``MIXED_BLOCKS`` uneven blocks. At the end of the list, the ID to continue with is None.
-        """
-        found: list[int] = []
-        left = MIXED_BLOCKS
-        for block, begin, _ in self.blocks(low, MAX_ID):
-            if block.owners is None:
-                continue
-            if not left or len(found) >= most:
-                return found, block.id_at(begin)
-            left -= 1
-            found += [block.id_at(at) for at in block.matching(owner, None) if at >= begin]
-        return found, None
+                    yield block, index
 
     def oldest(self, before: int) -> Iterator[int]:
         """Yield the IDs of owned records delivered at ``before`` or earlier, ordered by time, then by ID.
@@ -486,8 +367,8 @@ class PendingList:
         for number, block in enumerate(blocks):
             block.tighten()
             for index in range(len(block)):
-                time = block.time_at(index)
-                if time <= before and block.owner_at(index) != NOBODY:
+                time = block.times[index]
+                if time <= before and block.owners[index] != NOBODY:
                     heappush(heap, (time, block.id_at(index)))
             behind = blocks[number + 1] if number + 1 < len(blocks) else None
             while heap and (behind is None or heap[0] < (behind.oldest, behind.id_at(0))):
@@ -497,6 +378,8 @@ class PendingList:
         """Return the earliest delivery time later than ``after``; None if there is no such record."""
         found: int | None = None
         for block in self._blocks:
+            if found is not None and block.oldest >= found:
+                continue
             block.tighten()
             time = block.oldest if block.oldest > after else block.earliest_time(after)
             if time is not None and (found is None or time < found):
@@ -521,7 +404,7 @@ class PendingList:
                 number += 1
             self._insert_blocks(number, ms, seq, owner, time)
         elif self._blocks and len(self._blocks[-1].ms) + size <= BLOCK:
-            self._blocks[-1].extend(ms, seq, owner, time, 1)
+            self._blocks[-1].extend(Block.of(ms, seq, owner, time, 1))
         else:
             self._insert_blocks(len(self._blocks), ms, seq, owner, time)
         self._size += size
@@ -531,7 +414,8 @@ class PendingList:
         if number < len(self._blocks):
             # Make the next block's lower bound exact: it may be a removed ID that is below some of the new IDs.
             self._firsts[number] = self._blocks[number].id_at(0)
-        blocks = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
+        parts = (slice(at, at + BLOCK) for at in range(0, len(ms), BLOCK))
+        blocks = [Block.of(ms[part], seq[part], owner, time, 1) for part in parts]
         self._blocks[number:number] = blocks
         self._firsts[number:number] = [block.id_at(0) for block in blocks]
 
@@ -553,7 +437,7 @@ class PendingList:
         self._count(owner, 1)
         if not self._blocks:
             ms, seq = array("Q", [entry_id >> 64]), array("Q", [entry_id & U64_MAX])
-            self._blocks.append(Block(ms, seq, owner, time, count))
+            self._blocks.append(Block.of(ms, seq, owner, time, count))
             self._firsts.append(entry_id)
             return
         number = self._block_for(entry_id)
@@ -566,11 +450,11 @@ class PendingList:
     def change(self, record: Record, owner: int, time: int, count: int) -> None:
         """Set a record's owner, delivery time and delivery count."""
         block, index = record
-        before = block.owner_at(index)
+        before = block.owners[index]
         if before != owner:
             self._count(before, -1)
             self._count(owner, 1)
-        block.put(index, owner, time, count)
+        block.assign(index, index + 1, owner, time, array("q", (count,)))
 
     def remove(self, entry_id: int) -> bool:
         """Remove one record; return whether it existed."""
@@ -581,7 +465,7 @@ class PendingList:
         index = block.position(entry_id)
         if index == len(block) or block.id_at(index) != entry_id:
             return False
-        self._count(block.owner_at(index), -1)
+        self._count(block.owners[index], -1)
         self._size -= 1
         if entry_id < self.first_removed:  # noqa: PLR1730 - a call would cost more, for every XACK
             self.first_removed = entry_id

@@ -320,29 +320,26 @@ def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable
 
 
 #: Columns of a block's row: number of records, number of the consumer, delivery time, delivery count, oldest delivery
-#: time, and whether the records differ in consumer, time or count. All are stored as unsigned numbers.
+#: time, and 1. All are stored as unsigned numbers. Earlier releases wrote 0 for blocks whose records have the same
+#: consumer, time and count, without arrays of these; now the three columns are 0.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
-    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and consumers, times and counts of
-    blocks whose records differ. Return the numbers of these parts, with -1 for an empty array; an empty list if there
-    are no blocks.
+    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, consumers, times and counts.
+    Return the numbers of these parts; an empty list if there are no blocks.
     """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])
     for block, _, _ in pending.blocks(0, ids.MAX_ID):
-        uneven = block.owners is not None
-        table.extend((len(block), block.owner, block.time & _U64, block.count & _U64, block.oldest & _U64, int(uneven)))
-        arrays: list[array[int]] = [block.ms, block.seq]
-        if block.owners is not None:
-            arrays += [block.owners, block.times, block.counts]
-        for buffers, column in zip(parts, arrays, strict=False):
+        table.extend((len(block), 0, 0, 0, block.oldest & _U64, 1))
+        arrays = block.ms, block.seq, block.owners, block.times, block.counts
+        for buffers, column in zip(parts, arrays, strict=True):
             buffers.append(memoryview(column).cast("B"))
     if not table:
         return []
-    return [put([table.tobytes()]), *(put(buffers) if buffers else -1 for buffers in parts)]
+    return [put([table.tobytes()]), *map(put, parts)]
 
 
 def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) -> PendingList:
@@ -364,14 +361,12 @@ def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) ->
 
         for at in range(0, len(table), _BLOCK_COLUMNS):
             size, owner, time, count, oldest, uneven = table[at : at + _BLOCK_COLUMNS]
-            block = Block(read_values(0, "Q", size), read_values(1, "Q", size), owner, _signed(time), _signed(count))
-            block.oldest = _signed(oldest)
+            ms, seq = read_values(0, "Q", size), read_values(1, "Q", size)
             if uneven:
-                block.owners, block.times, block.counts = (
-                    read_values(2, "I", size),
-                    read_values(3, "q", size),
-                    read_values(4, "q", size),
-                )
+                block = Block(ms, seq, read_values(2, "I", size), read_values(3, "q", size), read_values(4, "q", size))
+            else:
+                block = Block.of(ms, seq, owner, _signed(time), _signed(count))
+            block.oldest = _signed(oldest)
             pending.append_block(block)
             pause()
     return pending

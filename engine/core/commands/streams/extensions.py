@@ -271,7 +271,7 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     fields: Hash | None = ctx.db.typed(source, Hash)
     data = None if fields is None else fields.get(name)
     if data is None:
-        raise CommandError(messages.NOTHING_TO_APPEND)
+        raise CommandError(b"ERR no such hash or field")
     adds = adds_of(key, data)
     count = sum(1 if isinstance(add, list) else add.count for add in adds)
     if stream is not None and ids.MAX_ID - stream.last_id < count:

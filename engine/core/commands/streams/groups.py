@@ -264,33 +264,8 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     consumer = group.consumers.get(argv[4])
     if consumer is None:
         return 0
-    if len(group.pending) <= pace.MANY_PENDING or not group.pending_of(consumer):
-        return _delete_consumer(ctx, argv, group, consumer)
-
-    def work() -> Generator[None, None, Reply]:
-        """Delete the consumer in steps: first acknowledge its entries in blocks with several owners.
-
-        A block with one owner is deleted as a whole. That is fast, so the last step deletes all of these blocks and the
-        consumer.
-        """
-        done, low = 0, 0
-        while True:
-            found, after = group.pending.in_uneven_blocks(consumer.number, low, pace.IDS)
-            if found:
-                done += group.acknowledge_many(found)
-                ctx.changes.dirty += 1
-                ctx.effect(b"XACK", key, name, *map(ids.text, found))
-            if after is None:
-                return done + _delete_consumer(ctx, argv, group, consumer)
-            low = after
-            yield
-
-    return ctx.in_steps(argv, work())
-
-
-def _delete_consumer(ctx: Context, argv: list[bytes], group: Group, consumer: Consumer) -> int:
     pending = group.delete_consumer(consumer)
-    _changed(ctx, b"xgroup-delconsumer", argv[2])
+    _changed(ctx, b"xgroup-delconsumer", key)
     ctx.effect(*argv)
     return pending
 
@@ -338,8 +313,8 @@ class PendingRecords:
         return rows_in_pages(min(self._size, self._most), records, self._row)
 
     def _row(self, block: Block, index: int) -> Reply:
-        name = self._names[block.owner_at(index)]
-        return [ids.text(block.id_at(index)), name, block.time_at(index), block.count_at(index)]
+        name = self._names[block.owners[index]]
+        return [ids.text(block.id_at(index)), name, block.times[index], block.counts[index]]
 
     def of(self, consumer: Consumer) -> Reply:
         """Return the rows of a consumer: ID, time and count of the last delivery."""
@@ -350,7 +325,7 @@ class PendingRecords:
 
 
 def _short_row(block: Block, index: int) -> Reply:
-    return [ids.text(block.id_at(index)), block.time_at(index), block.count_at(index)]
+    return [ids.text(block.id_at(index)), block.times[index], block.counts[index]]
 
 
 T = TypeVar("T")

@@ -182,7 +182,7 @@ def _give_back(
         record = group.pending.find(entry_id)
         if record is None and not (force and entry_id in stream):
             continue
-        count = record[0].count_at(record[1]) if record is not None else 0
+        count = record[0].counts[record[1]] if record is not None else 0
         if retry_count is not None:
             count = retry_count
         elif mode == b"SILENT":
@@ -253,10 +253,10 @@ def _listing(now: int, group: Group, low: int, high: int, count: int, owner: int
     consumers = group.by_number if size <= pace.PAGE_ROWS else group.by_number.copy()
 
     def row(block: Block, index: int) -> Reply:
-        number, name, idle = block.owner_at(index), b"", -1
+        number, name, idle = block.owners[index], b"", -1
         if number != NOBODY:
-            name, idle = consumers[number].name, max(now - block.time_at(index), 0)
-        return [ids.text(block.id_at(index)), name, idle, block.count_at(index)]
+            name, idle = consumers[number].name, max(now - block.times[index], 0)
+        return [ids.text(block.id_at(index)), name, idle, block.counts[index]]
 
     records = ((block, index) for block in blocks for index in block.matching(owner, before))
     return rows_in_pages(size, records, row)
@@ -299,7 +299,7 @@ class Claim:
         group, count, now = self.group, high - low, self.ctx.now
         if count < STRETCH or group.nacked:
             return 0
-        latest = block.time if block.owners is None else max(block.times[low:high])
+        latest = max(block.times[low:high])
         if self.min_idle and now - latest < self.min_idle:
             return 0
         runs = runs_of(self.stream, block, low, high)
@@ -331,7 +331,7 @@ class Claim:
         """
         if not self.min_idle or high - low < STRETCH or self.group.nacked:
             return False
-        earliest = block.time if block.owners is None else min(block.times[low:high])
+        earliest = min(block.times[low:high])
         return self.ctx.now - earliest < self.min_idle and bool(runs_of(self.stream, block, low, high))
 
     def claim_all(self, entry_ids: list[int], force: bool) -> None:
@@ -385,10 +385,10 @@ class Claim:
             assert record is not None
         elif self.min_idle:
             block, index = record
-            if block.owner_at(index) != NOBODY and self.ctx.now - block.time_at(index) < self.min_idle:
+            if block.owners[index] != NOBODY and self.ctx.now - block.times[index] < self.min_idle:
                 return False
         block, index = record
-        count = block.count_at(index)
+        count = block.counts[index]
         if self.count is not None:
             count = self.count
         elif not self.justid:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
+import numpy as np
+
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups import ClaimEffects, GroupRef, deliver, need_group, see_consumer
 from engine.core.environment.context import Context
@@ -223,9 +225,8 @@ def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
 
 def delivered_again(block: Block, low: int, high: int, more: int) -> array[int]:
     """Return the delivery counts of the records [low, high), each increased by ``more``."""
-    if block.owners is None:
-        return array("q", [min(block.count + more, I64_MAX)]) * (high - low)
-    return array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
+    counts = np.frombuffer(block.counts, np.int64)[low:high]
+    return array("q", (np.minimum(counts, I64_MAX - more) + more).tobytes())
 
 
 class History:
@@ -329,7 +330,7 @@ class History:
             self._given.append([ids.text(entry_id), NIL_ARRAY])
             return 0
         self._given.append(Raw(entry))
-        count = min(block.count_at(index) + 1, I64_MAX)
+        count = min(block.counts[index] + 1, I64_MAX)
         ref.group.assign((block, index), consumer, self._ctx.now, count)
         effects.add(entry_id, self._ctx.now, count)
         return len(entry)
@@ -365,9 +366,8 @@ def _shown(given: tuple[int, list[BodyRun]] | Reply) -> Reply:
 
 def _stretches(block: Block, begin: int, end: int, owner: int) -> Iterator[tuple[int, int]]:
     """Yield the records of ``owner`` in [begin, end) as stretches [i, j) of adjacent records."""
-    if block.owners is None:
-        if block.owner == owner:
-            yield begin, end
+    if block.tally(begin, end).get(owner) == end - begin:
+        yield begin, end
         return
     low = high = begin
     for index in block.matching(owner, None):
@@ -660,7 +660,7 @@ def _claim_idle(ctx: Context, ref: GroupRef, consumer: Consumer, budget: Budget,
         if entry is None or record is None:
             continue
         block, index = record
-        idle, count = max(ctx.now - block.time_at(index), 0), block.count_at(index)
+        idle, count = max(ctx.now - block.times[index], 0), block.counts[index]
         now_delivered = min(count + 1, I64_MAX)
         group.assign(record, consumer, ctx.now, now_delivered)
         consumer.active_time = ctx.now

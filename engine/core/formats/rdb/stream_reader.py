@@ -148,11 +148,10 @@ def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
 def _block(ids: _Ids, times: _Numbers, counts: _Numbers, owners: npt.NDArray[np.uint32]) -> Block:
     halves = ids.view(">u8").reshape(-1, 2)
     columns = [array("Q", halves[:, half].astype(np.uint64).tobytes()) for half in (0, 1)]
-    block = Block(columns[0], columns[1], int(owners[0]), int(times[0]), int(counts[0]))
-    if (owners != owners[0]).any() or (times != times[0]).any() or (counts != counts[0]).any():
-        block.owners = array("I", owners.tobytes())
-        block.times, block.counts = array("q", times.tobytes()), array("q", counts.tobytes())
-        block.oldest = int(times.min())
+    block = Block(
+        columns[0], columns[1], array("I", owners.tobytes()), array("q", times.tobytes()), array("q", counts.tobytes())
+    )
+    block.oldest = int(times.min())
     return block
 
 

@@ -149,9 +149,9 @@ def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
     yield length(len(group.pending) - (ownerless if form < V8_8 else 0))
     hidden = NOBODY if form < V8_8 and ownerless else None
     records = (
-        _raw(block.id_at(index)) + struct.pack("<q", block.time_at(index)) + length(block.count_at(index))
+        _raw(block.id_at(index)) + struct.pack("<q", block.times[index]) + length(block.counts[index])
         for block, index in group.pending.records(ids.MIN_ID, ids.MAX_ID)
-        if hidden is None or block.owner_at(index) != hidden
+        if hidden is None or block.owners[index] != hidden
     )
     while part := b"".join(islice(records, pace.ELEMENTS)):
         yield part
@@ -209,7 +209,7 @@ def rest(stream: Stream, form: int) -> bytes:
         records = [(entry_id, record) for entry_id, record in found if record is not None]
         parts.append(length(len(records)))
         for entry_id, (block, index) in records:
-            parts.append(_raw(entry_id) + struct.pack("<q", block.time_at(index)) + length(block.count_at(index)))
+            parts.append(_raw(entry_id) + struct.pack("<q", block.times[index]) + length(block.counts[index]))
     producers = stream.producers if form < V8_6 else None
     parts.append(length(producers is not None))
     if producers is not None:

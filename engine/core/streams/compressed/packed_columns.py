@@ -74,9 +74,9 @@ class _Head:
         self.most = np.array([MOST_ID - len(self.prefix), *most], np.uint8)
         fixed = [b"*2\r\n$", b"\r\n" + self.prefix, b"\r\n*%d\r\n" % (2 * len(names))]
         fixed += [b"$%d\r\n%b\r\n$" % (len(name), name) for name in names]
-        begin, prefix, number, *fields = (part.replace(b"%", b"%%") for part in fixed)
+        start, prefix, number, *fields = (part.replace(b"%", b"%%") for part in fixed)
         #: Format of a frame. Its arguments are the length and the rest of the ID, and each value's length and bytes.
-        self.frame = begin + b"%d" + prefix + b"%b" + number + b"".join(field + b"%d\r\n%b\r\n" for field in fields)
+        self.frame = start + b"%d" + prefix + b"%b" + number + b"".join(field + b"%d\r\n%b\r\n" for field in fields)
 
 
 class _Words(Span):
@@ -188,12 +188,11 @@ class PackedColumns(Packed):
             data, starts, lengths = self._words_of(chunk, last)
             first, text = self.starts[chunk], bytes(data)
             entries = slice(max(low - first, 0), high - first)
-            columns = []
+            columns: list[Sequence[int | bytes]] = []
             for begins, sizes in zip(starts[:, entries].tolist(), lengths[:, entries].tolist(), strict=True):
                 words = [text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
-                columns += [sizes, words]
-            columns[0] = [len(head.prefix) + size for size in columns[0]]
-            made = list(map(head.frame.__mod__, zip(*columns, strict=True)))
+                columns += [[len(head.prefix) + size for size in sizes] if not columns else sizes, words]
+            made = [head.frame % row for row in zip(*columns, strict=True)]
             if len(made) == len(starts[0]) and sum(map(len, made)) != self.offsets[chunk + 1] - self.offsets[chunk]:
                 raise OSError("a compressed chunk is damaged: its frames have another size")
             found += made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from random import Random
 
 import pytest
@@ -50,7 +49,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "MANY_IDS": 40, "PARSED": 50, "IDS": STEP, "GROUPS": 3, "MANY_PENDING": 20, "MANY_CLAIMS": 20,
         "DELIVERED": STEP, "WORK": STEP, "OF_A_RANGE": 1.0, "OF_RECENT_ONES": 1.0, "OF_A_BLOCK": 0.0,
     }  # fmt: skip
-    lower(monkeypatch, [(pace, sizes), (pending, {"MIXED_BLOCKS": 3, "BLOCK": 8})])
+    lower(monkeypatch, [(pace, sizes), (pending, {"BLOCK": 8})])
 
 
 def begun(command: str) -> tuple[Side, Steps]:
@@ -222,50 +221,6 @@ def test_a_transaction_runs_without_steps(command):
     side.core.allow_steps()
     assert encoded(side.run(f"MULTI; {command}; EXEC", after_ms=5)) == encoded([expected])
     assert state(side.core) == state(whole.core)
-
-
-#: Commands with which consumers claim each other's entries, so that blocks have several owners.
-_MIX = "; ".join(f"XCLAIM s g c-{number % 10} 0 {number}-1" for number in range(4, 240))
-DELETE = "XGROUP DELCONSUMER s g c-3"
-
-
-def mixed() -> Side:
-    """Return a core whose group has blocks of several owners."""
-    side = Side()
-    side.run(_MIX)
-    return side
-
-
-def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
-    """Each step removes some pending entries, the last step removes the consumer; the log gives the same state."""
-    side, whole = mixed(), mixed()
-    expected = whole.run("MULTI; " + DELETE + "; EXEC")
-    side.core.allow_steps()
-    steps = side.run(DELETE)
-    assert type(steps) is Steps
-    left = [side.run("XPENDING s g - + 1000 c-3")]
-    while (reply := go_on(side, steps)) is steps:
-        left.append(side.run("XPENDING s g - + 1000 c-3"))
-    sizes = list(map(len, left))
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(set(sizes)) > 2
-    assert max(before - after for before, after in itertools.pairwise(sizes)) <= 6
-    assert [reply] == expected
-    assert state(side.core, times=True) == state(whole.core, times=True)
-    check_replay(side.core, NOW_US + 5000)
-
-
-def test_a_deletion_that_stops_midway_is_logged():
-    """If the steps end early, as when the client is killed, the log has the steps that ran."""
-    side = mixed()
-    before = state(side.core)
-    side.core.allow_steps()
-    steps = side.run(DELETE)
-    for _ in range(3):
-        assert go_on(side, steps) is steps
-    steps.work.close()
-    assert state(side.core) != before
-    check_replay(side.core, NOW_US + 5000)
 
 
 HISTORY = [
