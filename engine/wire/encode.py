@@ -7,7 +7,7 @@ NO_REPLY have no bytes and must not be passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.core.protocol.replies import (
@@ -26,7 +26,6 @@ from engine.core.protocol.replies import (
     Simple,
     Verbatim,
 )
-from streamwire.frames import BETWEEN
 
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
@@ -34,9 +33,6 @@ Encoder = Callable[[Any, Out], None]
 #: A value of at least this many bytes becomes a buffer of its own, instead of being copied behind its header.
 LONG = 8192
 
-#: Number of elements above which strings are encoded together.
-_MANY = 12
-_CRLF = b"\r\n"
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 _SMALL = [b":%d\r\n" % number for number in range(1024)]
 
@@ -75,10 +71,6 @@ def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
     size = reply.size // 2 if reply.kind is Map and proto == 3 else reply.size
     out: Out = [header % size] if header else []
     for page in reply.pages:
-        if reply.kind is not ByKey and (joined := _strings(page)) is not None:
-            yield [*out, joined]
-            out = []
-            continue
         for item in page:
             value = item
             if reply.kind is ByKey:
@@ -117,20 +109,6 @@ def _bulk(reply: bytes, out: Out) -> None:
         out.append(b"\r\n")
 
 
-def _strings(items: Sequence[Reply]) -> bytes | None:
-    """Return the bytes of many short strings; None if there are few items, or some are not short strings."""
-    if len(items) <= _MANY or list(map(type, items)).count(bytes) != len(items):
-        return None
-    parts: list[Any] = [_CRLF] * (2 * len(items) + 1)
-    try:
-        parts[:-1:2] = [BETWEEN[len(item)] for item in items]
-    except IndexError:
-        return None
-    parts[0] = parts[0][2:]
-    parts[1::2] = items
-    return b"".join(parts)
-
-
 def _integer(reply: int, out: Out) -> None:
     out.append(_SMALL[reply] if 0 <= reply < 1024 else b":%d\r\n" % reply)
 
@@ -165,9 +143,6 @@ def _several(reply: Several, out: Out) -> None:
 def _aggregate(header: bytes, table: _Table, items_per_count: int = 1) -> Encoder:
     def run(reply: list[Any], out: Out) -> None:
         out.append(header % (len(reply) // items_per_count))
-        if (joined := _strings(reply)) is not None:
-            out.append(joined)
-            return
         append = out.append
         for item in reply:
             kind = type(item)

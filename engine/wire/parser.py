@@ -360,7 +360,7 @@ class RequestParser:
         if not all(found):
             return start
         others = _PLUS in data or _EQUALS in data or _PARENTHESIS in data
-        if others and _has_any(_DISGUISED, data, start) and canonical(found) != data[start:end]:
+        if others and _has_any(_DISGUISED, data, start) and _encoded(found) != data[start:end]:
             return start
         commands += found
         return end
@@ -388,7 +388,7 @@ def _last_start(data: bytes, start: int, end: int) -> int:
     return start
 
 
-def canonical(commands: Commands) -> bytes:
+def _encoded(commands: Commands) -> bytes:
     """Return the canonical bytes of ``commands``."""
     out: list[bytes] = []
     for argv in commands:

@@ -159,11 +159,7 @@ class Group:
 
     def advance(self, stream: Counters, first: int, last: int, count: int) -> None:
         """Advance the position over ``count`` new entries with the IDs ``first`` to ``last``."""
-        if self.entries_read != UNKNOWN and not stream.max_deleted_id and self.last_id >= stream.first_id:
-            # Fast path: nothing was ever deleted.
-            self.entries_read += count
-        else:
-            self.entries_read = read_after_delivery(stream, self.last_id, self.entries_read, first, last, count)
+        self.entries_read = read_after_delivery(stream, self.last_id, self.entries_read, first, last, count)
         self.last_id = last
 
     def lag(self, stream: Counters) -> int | None:

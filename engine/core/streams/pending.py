@@ -14,9 +14,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from operator import methodcaller
 
 import numpy as np
 import numpy.typing as npt
@@ -204,8 +203,6 @@ BLOCK = 1024
 _MANY = 32
 #: The owner of records without a consumer.
 NOBODY = 0
-#: Shallow size of an object in bytes.
-size_of: Callable[[object], int] = methodcaller("__sizeof__")
 
 Record = tuple[Block, int]
 
@@ -235,22 +232,6 @@ class PendingList:
         self._size += len(block)
         for owner, count in block.tally(0, len(block)).items():
             self.per_owner[owner] = self.per_owner.get(owner, 0) + count
-
-    def footprint(self, samples: int = 0) -> int:
-        """Return the size in bytes.
-
-        If ``samples`` is not 0, the size is estimated from up to ``samples`` evenly spread blocks.
-        """
-        size = sum(size_of(part) for part in (self, self._blocks, self._firsts, self.per_owner))
-        count = len(self._blocks)
-        measured = min(count, samples) if samples else count
-        of_blocks = 0
-        for number in range(measured):
-            at = count * number // measured
-            block = self._blocks[at]
-            of_blocks += size_of(block) + size_of(self._firsts[at]) + size_of(block.oldest)
-            of_blocks += sum(map(size_of, (block.ms, block.seq, block.owners, block.times, block.counts)))
-        return size + (of_blocks * count // measured if measured else 0)
 
     def _count(self, owner: int, change: int) -> None:
         left = self.per_owner.get(owner, 0) + change

@@ -185,15 +185,6 @@ class Stream:
 
     def first_runs(self, low: int, high: int, count: int) -> list[Run]:
         """Return the first ``count`` live entries of [low, high] as runs, or all of them if ``count`` is 0."""
-        if count and self._segments:
-            # Fast path: one segment without deletions.
-            number = self._locate(low)
-            segment = self.segment_at(number)
-            first = segment.entries.position(low) if self.firsts[number] < low else 0
-            last = max(first, segment.start) + count
-            untouched = segment.dead is None and last <= len(segment)
-            if untouched and (segment.body.last_id <= high or segment.entries.id_at(last - 1) <= high):
-                return [(segment, last - count, last)]
         runs = []
         for segment, first, last in self.runs(low, high):
             if count and last - first >= count:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.keys import counted, parse_cursor, parse_scan_options, scan_reply
+from engine.core.commands.data.keys import counted, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
@@ -227,7 +227,8 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         return list(names) if without_values else [word for name in names for word in (name, fields[name])]
 
     if len(fields) > SCANNED_AT_ONCE:
-        return scan_reply(ctx, argv, cursor, count, fields.walk, found)
+        following, names = fields.walk(cursor, min(count, pace.NAMES))
+        return [b"%d" % following, found(names)]
     return [b"0", found(list(fields))]
 
 

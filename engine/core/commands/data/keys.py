@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import TYPE_NAMES, Database, Value, type_name
-from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply, Simple, holding, paged
+from engine.core.protocol.replies import OK, CommandError, Reply, Simple, paged
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
 from engine.text import messages
 from engine.text.globs import matcher
@@ -94,33 +92,6 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
     return pattern, count, kind, names_only
 
 
-def scan_reply(
-    ctx: Context,
-    argv: list[bytes],
-    cursor: int,
-    count: int,
-    walk: Callable[[int, int], tuple[int, list[bytes]]],
-    found: Callable[[list[bytes]], list[Reply]],
-) -> Reply:
-    """Return a scan's reply (next cursor, results of ``found`` for the names), in steps if there are many names.
-
-    ``walk`` is a method like ``Hash.walk``. Between the steps, names may change as between the calls of an iteration.
-    """
-    following, names = walk(cursor, min(count, pace.NAMES))
-    if not following or count <= pace.NAMES:
-        return [b"%d" % following, found(names)]
-
-    def work() -> Generator[None, None, Reply]:
-        elements, position, left = found(names), following, count
-        while position and (left := left - pace.NAMES) > 0:
-            yield
-            position, more = walk(position, min(left, pace.NAMES))
-            elements += found(more)
-        return holding([b"%d" % position, paged(elements)])
-
-    return ctx.in_steps(argv, work())
-
-
 @key_command(
     "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
     "readonly",
@@ -140,7 +111,8 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         # With TYPE, skip keys that other commands have removed between the steps.
         return [key for key in keys if TYPE_NAMES.get(type(db.get(key))) == kind] if kind is not None else keys
 
-    return scan_reply(ctx, argv, cursor, count, db.scan, found)
+    following, keys = db.scan(cursor, min(count, pace.NAMES))
+    return [b"%d" % following, found(keys)]
 
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
@@ -340,25 +312,10 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.read(source)
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
-    if isinstance(value, Hash) and len(value) > pace.MANY_NAMES:
-        return ctx.in_steps(argv, _copy_in_steps(ctx, target_db, argv, value))
-    return _copied(ctx, target_db, argv, value if isinstance(value, bytes) else value.copy())
-
-
-def _copy_in_steps(ctx: Context, target_db: Database, argv: list[bytes], fields: Hash) -> Generator[None, None, Reply]:
-    copied, items = Hash(), iter(fields.items())
-    while part := list(islice(items, pace.MANY_NAMES)):
-        copied.update(part)
-        yield
-    return _copied(ctx, target_db, argv, copied)
-
-
-def _copied(ctx: Context, target_db: Database, argv: list[bytes], value: Value) -> Reply:
-    """Put the copied value at its destination."""
-    source, target = argv[1], argv[2]
-    former = _put(target_db, target, value, ctx.db.deadline(source))
+    copied = value if isinstance(value, bytes) else value.copy()
+    former = _put(target_db, target, copied, ctx.db.deadline(source))
     ctx.changes.notify("g", b"copy_to", target, target_db.index)
-    target_db.report_overwritten(target, former, value)
+    target_db.report_overwritten(target, former, copied)
     ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")
     return 1
 

@@ -4,12 +4,17 @@ Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``aft
 offsets of a micro-batch. The cost of PS.STATE is constant. The cost of PS.NTH and PS.SPLIT depends mainly on the
 number of segments and parts. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs in a
 pipeline.
+
+Decoding of the XADDs that PS.APPEND runs: commands for one key, without options, with any fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups import (
@@ -32,30 +37,93 @@ from engine.core.streams.group import shown
 from engine.core.streams.runs import equal_ranges, id_columns
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text import messages
-from engine.wire.bulk import Scanner
-from engine.wire.parser import RequestParser, canonical
+from streamwire.walker import AFTER, Mismatch, Walker
 
-#: A run of fewer XADDs than this ends the search for runs in a field.
-_SHORT_RUN = 16
+#: Minimum number of commands that are decoded together.
+_MANY = 16
+#: Maximum number of digits of a length or a number of words.
+_DIGITS = 9
 
 
-def adds_of(key: bytes, data: bytes) -> list[XaddRun | list[bytes]]:
-    """Decode the commands in ``data``, in order: runs of similar ones first, then single ones.
+def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
+    """Return a run of XADDs to ``key``. Each body contains ``words`` bulk strings: the fields and their values."""
+    return XaddRun(len(bodies), [b"XADD", key, b"*"], words, bodies, list(map(len, bodies)))
 
-    Raise CommandError if ``data`` is empty or has other contents.
-    """
+
+def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
+    """Decode the commands in ``data``, in order. Raise CommandError if ``data`` is empty or has other contents."""
+    middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
+    try:
+        return _alike(key, data, middle) or _one_by_one(key, data, middle)
+    except ValueError:
+        raise CommandError(
+            b"ERR the field must contain only commands XADD key * field value ... for that key"
+        ) from None
+
+
+def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
+    """Decode many commands with the same number of words; return an empty list if they are few or not alike."""
+    line = data.index(b"\r\n")
+    words = _number(data, 0, line, b"*") - 3
+    head = data[: line + 2] + middle
+    before, *bodies = data.split(head)
+    if before or words < 2 or words & 1 or len(bodies) < _MANY:
+        return []
+    sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    ends = np.cumsum(sizes + len(head))
+    return [_run(key, words, bodies)] if _are_bulks(data, ends - sizes, ends, words) else []
+
+
+def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
+    """Return whether every ``data[at[i]:ends[i]]`` consists of exactly ``words`` bulk strings."""
+    walker = Walker(data + bytes(AFTER), at)
+    try:
+        for number in range(words):
+            walker.bulk(b"\r\n$" if number else b"$")
+        walker.text(b"\r\n")
+    except Mismatch:
+        return False
+    return np.array_equal(walker.at, ends)
+
+
+def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
+    """Decode the commands one by one. Raise ValueError if ``data`` is empty or has other contents."""
     found: list[XaddRun] = []
-    scanner, head, at = Scanner(patience=0), [b"XADD", key, b"*"], 0
-    while (run := scanner.scan(data, at)) is not None and run.head == head and run.keys is None:
-        found.append(run)
-        at = run.end
-        if run.count < _SHORT_RUN:
-            break
-    others = RequestParser().parse(data[at:])
-    is_valid = canonical(others) == data[at:]
-    if not data or not is_valid or any(argv[:3] != head or len(argv) < 5 or not len(argv) % 2 for argv in others):
-        raise CommandError(b"ERR the field must contain only commands XADD key * field value ... for that key")
-    return [*found, *others]
+    bodies: list[bytes] = []
+    before = at = 0
+    while at < len(data):
+        line = data.index(b"\r\n", at)
+        words = _number(data, at, line, b"*") - 3
+        start = line + 2 + len(middle)
+        if words < 2 or words & 1 or data[line + 2 : start] != middle:
+            raise ValueError
+        if words != before and bodies:
+            found.append(_run(key, before, bodies))
+            bodies = []
+        before, at = words, _end(data, start, words)
+        bodies.append(data[start:at])
+    if not bodies:
+        raise ValueError
+    return [*found, _run(key, before, bodies)]
+
+
+def _end(data: bytes, at: int, words: int) -> int:
+    """Return the end of the ``words`` bulk strings that start at ``at``. Raise ValueError if there are fewer."""
+    index = data.index
+    for _ in range(words):
+        line = index(b"\r\n", at)
+        at = line + 4 + _number(data, at, line, b"$")
+        if data[at - 2 : at] != b"\r\n":
+            raise ValueError
+    return at
+
+
+def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
+    """Return the number after ``kind`` in the header ``data[at:line]``. Raise ValueError for any other header."""
+    digits = data[at + 1 : line]
+    if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > _DIGITS or (digits[:1] == b"0" != digits):
+        raise ValueError
+    return int(digits)
 
 
 def _parse_range(args: Args) -> tuple[int, int]:
@@ -272,12 +340,13 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     data = None if fields is None else fields.get(name)
     if data is None:
         raise CommandError(b"ERR no such hash or field")
-    adds = adds_of(key, data)
-    count = sum(1 if isinstance(add, list) else add.count for add in adds)
-    if stream is not None and ids.MAX_ID - stream.last_id < count:
+    runs = adds_of(key, data)
+    if stream is not None and ids.MAX_ID - stream.last_id < sum(run.count for run in runs):
         raise CommandError(messages.ID_EXHAUSTED)
-    for add in adds:
-        for reply in ctx.run_queued(ctx.session, (COMMANDS[b"XADD"], add)):
+    added = 0
+    for run in runs:
+        for reply in ctx.run_queued(ctx.session, (COMMANDS[b"XADD"], run)):
             if isinstance(reply, CommandError):
                 return reply
-    return count
+        added += run.count
+    return added

@@ -61,33 +61,8 @@ class Read:
     id_pos: int = 0
 
 
-#: Cache of parsed calls whose last ID is ``>``. Readers repeat such calls.
-_cache: dict[tuple[bytes, ...], Read] = {}
-#: Maximum number of cached calls.
-_CACHE_MAX = 1024
-#: Maximum number of words of a cached call.
-_CACHE_WORDS = 32
-#: A call whose BLOCK is at least this many milliseconds is not cached: whether such a timeout is valid depends on the
-#: current time.
-_CACHE_BLOCK_MS = 1 << 40
-
-
-def parse_read(ctx: Context, argv: list[bytes]) -> Read:
-    """Parse the arguments of a call. Callers must not modify the result, which may be cached."""
-    if argv[-1] != b">" or len(argv) > _CACHE_WORDS:
-        return _parse(ctx, argv)
-    words = tuple(argv)
-    read = _cache.get(words)
-    if read is None:
-        read = _parse(ctx, argv)
-        if (read.block or 0) < _CACHE_BLOCK_MS and sum(map(len, words)) < 1024:
-            if len(_cache) >= _CACHE_MAX:
-                _cache.clear()
-            _cache[words] = read
-    return read
-
-
 def _parse(ctx: Context, argv: list[bytes]) -> Read:
+    """Parse the arguments of a call."""
     grouped = argv[0].upper() == b"XREADGROUP"
     read = Read()
     args = Args(argv, 1)
@@ -420,7 +395,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
 )
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
-    read = parse_read(ctx, argv)
+    read = _parse(ctx, argv)
     work = _read(ctx, argv, read)
     return ctx.in_steps(argv, work) if len(read.keys) > pace.MANY_IDS else Steps(argv, work).all()
 
@@ -482,7 +457,7 @@ def _group_start(word: bytes) -> int:
 )
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Delivers new or pending entries of several streams to a consumer of a group; with BLOCK, waits for them."""
-    read = parse_read(ctx, argv)
+    read = _parse(ctx, argv)
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)

@@ -78,27 +78,6 @@ class _Options:
             raise CommandError(empty)
 
 
-#: Cache of options that end with the ID ``*``, by the four words after the key. Writers repeat their options.
-_cache: dict[tuple[bytes, ...], _Options] = {}
-#: Maximum number of cached options.
-_CACHE_MAX = 1024
-
-
-def _parse(argv: list[bytes]) -> _Options:
-    """Parse the options. Callers must not change the result, which may be cached."""
-    words = (*argv[2:6],)
-    options = _cache.get(words)
-    if options is None:
-        options = _Options(argv)
-        # Cache options of two or three words, such as MAXLEN with a threshold. With one word, the cache's key would
-        # include a value of the entry.
-        if options.at in (4, 5) and options.word == b"*" and not options.producer and sum(map(len, words)) < 256:
-            if len(_cache) >= _CACHE_MAX:
-                _cache.clear()
-            _cache[words] = options
-    return options
-
-
 @stream_command(
     "xadd key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
     "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
@@ -113,7 +92,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(messages.wrong_arity(b"xadd"))
         options, fields, iid = None, argv[3:], b""
     else:
-        options = _parse(argv)
+        options = _Options(argv)
         word, fields, iid = options.word, argv[options.at + 1 :], options.iid
         if not fields or len(fields) % 2:
             raise CommandError(messages.wrong_arity(b"xadd"))

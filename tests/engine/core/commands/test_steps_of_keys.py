@@ -84,7 +84,6 @@ SLOW_READS = [
     "DUMP h",
     f"HMGET h {_FIELDS}",
     "HRANDFIELD h 90 WITHVALUES",
-    "COPY h copied",
 ]
 #: Commands of another client while a hash of 50 fields is read.
 DISTURBANCES = [
@@ -180,31 +179,14 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
     check_replay(side.core, NOW_US + 5000)
 
 
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("KEYS key-*", 50),
-        ("SCAN 0 COUNT 1000 MATCH key-*", 50),
-        ("SCAN 0 COUNT 1000 TYPE string", 50),
-        ("SCAN 0 COUNT 1000", 53),
-        ("HSCAN h 0 COUNT 1000 MATCH field-1*", 22),
-        ("HSCAN h 0 COUNT 1000 NOVALUES", 50),
-    ],
-)
-def test_many_names_are_matched_in_steps(small_hashes, command, found):
-    """KEYS, SCAN and HSCAN match some names in each step; keys deleted meanwhile cause no error."""
+def test_many_names_are_matched_in_steps(small_hashes):
+    """KEYS matches some names in each step; keys deleted meanwhile cause no error."""
     side = Side()
     side.core.allow_steps()
-    steps = side.run(command)
-    assert type(steps) is Steps
-    reply, count = finished(side, steps)
-    names = reply if command.startswith("KEYS") else reply[1]
-    assert (len(names), count > 5) == (found, True)
-    assert len(set(names)) >= found // 2
-    steps = side.run(command)
-    reply, _ = finished(side, steps, {1: "DEL key-49 key-48 key-0; HDEL h field-0 field-1 field-49"})
-    names = reply if command.startswith("KEYS") else reply[1]
-    assert len(names) <= found
+    reply, count = finished(side, side.run("KEYS key-*"))
+    assert (len(set(reply)), count > 5) == (50, True)
+    reply, _ = finished(side, side.run("KEYS key-*"), {1: "DEL key-49 key-48 key-0"})
+    assert len(reply) <= 50
 
 
 def test_restore_adds_nothing_if_the_payload_is_damaged(small_payloads):
