@@ -214,11 +214,6 @@ class Stream:
         """Return (segment, i, j) for each segment of [low, high]: a read-only copy, and entries, live or dead."""
         return [(segment.snapshot(), begin, end) for segment, begin, end in self.ranges(low, high)]
 
-    def want_columns(self, low: int, high: int) -> None:
-        """Request that the segments of [low, high] are packed as columns."""
-        for segment, *_ in self.ranges(low, high):
-            segment.want_columns()
-
     def ids(self, low: int, high: int) -> list[int]:
         """Return the IDs of all live entries of [low, high]."""
         return _ids_of(id_columns(self.runs(low, high)))

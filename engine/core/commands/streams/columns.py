@@ -31,15 +31,14 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries import many_parts
 from engine.core.commands.streams.xadd import add_entries
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
-from engine.core.streams.runs import Run, size_in_memory
+from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Reply, Several
+from engine.core.streams.runs import Run
 from engine.core.streams.segment import Body, Segment, loaded
-from engine.core.streams.stream import Stream, counted, next_id
+from engine.core.streams.stream import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
 from streamwire.entry_batch import EntryBatch, Values
@@ -62,11 +61,11 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has n
     entries with the same fields. A block ``[n, entries]`` has n entries in XRANGE's format. With FIELDS, the
-    positions and values of unnamed fields are nil in blocks of columns. With BYTES, the reply ends when it has that
-    many bytes or 20,000 entries.
+    positions and values of unnamed fields are nil in blocks of columns. The reply ends at COUNT or 20,000 entries, or
+    when it has BYTES bytes.
     """
     low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
-    count, most_bytes, names = None, None, None
+    count, most_bytes, names = pace.MANY_ENTRIES, ids.MAX_ID, None
     args = Args(argv, 4)
     while len(args):
         if args.option(b"COUNT"):
@@ -82,9 +81,17 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.read_stream(argv[1])
     if stream is None:
         return []
-    if count is not None and count <= 0:
+    if count <= 0:
         return NIL_ARRAY
-    return _blocks(stream, low, high, count or 0, most_bytes, names)
+    blocks: list[Array] = []
+    for segment, runs in _live_parts(stream.ranges(low, high), min(count, pace.MANY_ENTRIES)):
+        segment.want_columns()
+        block, size = _block(segment.body, runs, names)
+        blocks.append(block)
+        most_bytes -= size
+        if most_bytes <= 0:
+            break
+    return blocks
 
 
 def _parse_names(args: Args) -> frozenset[bytes]:
@@ -94,42 +101,12 @@ def _parse_names(args: Args) -> frozenset[bytes]:
     return frozenset(args.take() for _ in range(number))
 
 
-def _blocks(
-    stream: Stream, low: int, high: int, count: int, most_bytes: int | None, names: frozenset[bytes] | None
-) -> Reply:
-    """Return the blocks of the first ``count`` entries of [low, high], in pages if there are many.
-
-    A ``count`` of 0 requests all entries. With ``most_bytes``, stop when the blocks have that many bytes, and after
-    ``pace.MANY_ENTRIES`` entries at the latest.
-    """
-    if most_bytes is None:
-        parts = many_parts(stream, low, high, count)
-        if parts is not None:
-            stream.want_columns(low, high)
-            size = sum(1 for _ in _live_parts(*parts))
-            held = size_in_memory(segment.body for segment, _, _ in parts[0])
-            return Pages(list, size, _pages(_live_parts(*parts), names), held)
-    else:
-        count = min(count or pace.MANY_ENTRIES, pace.MANY_ENTRIES)
-    blocks: list[Array] = []
-    for segment, runs in _live_parts(stream.ranges(low, high), count):
-        segment.want_columns()
-        block, size = _block(segment.body, runs, names)
-        blocks.append(block)
-        if most_bytes is not None:
-            most_bytes -= size
-            if most_bytes <= 0:
-                break
-    return blocks
-
-
 #: A segment, and ranges [i, j) of its entries that are live.
 _Part = tuple[Segment, list[tuple[int, int]]]
 
 
 def _live_parts(parts: Iterable[Run], left: int) -> Iterator[_Part]:
-    """Yield the first ``left`` live entries (0: all), grouped by segment. ``parts`` may have dead entries, too."""
-    left = left or ids.MAX_ID
+    """Yield the first ``left`` live entries, grouped by segment. ``parts`` may have dead entries, too."""
     for segment, begin, end in parts:
         runs: list[tuple[int, int]] = []
         for first, behind in segment.runs(begin, end):
@@ -142,21 +119,6 @@ def _live_parts(parts: Iterable[Run], left: int) -> Iterator[_Part]:
             yield segment, runs
         if not left:
             return
-
-
-def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[list[Array]]:
-    """Yield pages of about half a megabyte, with one block per part."""
-    page: list[Array] = []
-    room = pace.PAGE_BYTES
-    for segment, runs in parts:
-        block, size = _block(segment.body, runs, names)
-        page.append(block)
-        room -= size
-        if room <= 0:
-            yield page
-            page, room = [], pace.PAGE_BYTES
-    if page:
-        yield page
 
 
 def _block(body: Body, runs: list[tuple[int, int]], names: frozenset[bytes] | None) -> tuple[Array, int]:

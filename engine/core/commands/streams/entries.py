@@ -16,7 +16,7 @@ from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, Steps, paged
 from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
-from engine.core.streams.runs import Run, reply_of_snapshots
+from engine.core.streams.runs import reply_of_snapshots
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import (
     ACKED,
@@ -224,8 +224,8 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
-    """Return the segments of [low, high] and the number of entries to return; None if the reply needs no pages.
+def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
+    """Return the first ``count`` entries of [low, high], or the last ones if ``backward``, in pages if there are many.
 
     A ``count`` of 0 requests all entries.
     """
@@ -234,18 +234,7 @@ def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Ru
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found
         if found and len(parts) > pace.MANY_SEGMENTS:
-            return parts, found
-    return None
-
-
-def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
-    """Return the first ``count`` entries of [low, high], or the last ones if ``backward``, in pages if there are many.
-
-    A ``count`` of 0 requests all entries.
-    """
-    parts = many_parts(stream, low, high, count)
-    if parts is not None:
-        return reply_of_snapshots(*parts, backward=backward)
+            return reply_of_snapshots(parts, found, backward=backward)
     return (stream.range_backward if backward else stream.range)(low, high, count)
 
 

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.commands.streams import columns
-from engine.core.protocol import pace
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
+from engine.core.protocol.replies import NIL_ARRAY, CommandError
 from engine.core.streams import segment
 from engine.core.streams.compressed import packer
-from engine.wire.encode import encoded, pages_of
+from engine.wire.encode import encoded
 from tests.engine.core.commands.test_extensions import Client
 from tests.engine.core.streams.test_storage import pack_cold
 
@@ -57,16 +56,12 @@ def entries_of(blocks: list[Any]) -> list[Entry]:
 
 
 @contextmanager
-def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
-    """Use segments of a few entries, which are packed as columns; with ``are_pages``, treat short replies as long."""
+def small(few: int = 1) -> Iterator[None]:
+    """Use segments of a few entries, which are packed as columns."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(packer, "MOST_VALUES", 1)
         patch.setattr(columns, "FEW_ENTRIES", few)
-        patch.setattr(pace, "PAGE_BYTES", 300)
-        if are_pages:
-            patch.setattr(pace, "MANY_ENTRIES", 5)
-            patch.setattr(pace, "MANY_SEGMENTS", 1)
         yield
 
 
@@ -109,13 +104,12 @@ LOW, HIGH = st.one_of(st.just("-"), BOUNDS), st.one_of(st.just("+"), BOUNDS)
     low=LOW,
     high=HIGH,
     count=st.one_of(st.none(), st.integers(1, 100)),
-    are_pages=st.booleans(),
     few=st.sampled_from([1, 8]),
     proto=st.sampled_from([2, 3]),
 )
-def test_blocks_have_the_entries_of_xrange(shapes, deleted, trimmed, packed, low, high, count, are_pages, few, proto):
+def test_blocks_have_the_entries_of_xrange(shapes, deleted, trimmed, packed, low, high, count, few, proto):
     """Blocks have XRANGE's entries in order, for any range, even if entries were deleted, trimmed or packed."""
-    with small(are_pages=are_pages, few=few):
+    with small(few):
         run = with_entries(shapes, deleted, trimmed, packed)
         limit = () if count is None else ("COUNT", count)
         wanted = parsed(encoded(run("XRANGE", "s", low, high, *limit), 2))
@@ -139,10 +133,10 @@ def test_a_reader_continues_after_a_reply_limited_by_bytes(shapes, packed, room)
         assert max(sizes, default=0) <= 50
 
 
-@given(names=st.sets(st.sampled_from(["f", "g", "h"])), are_pages=st.booleans())
-def test_only_requested_fields_are_sent(names, are_pages):
+@given(names=st.sets(st.sampled_from(["f", "g", "h"])))
+def test_only_requested_fields_are_sent(names):
     """With FIELDS, other columns are sent without values; entries that are stored as frames are sent whole."""
-    with small(are_pages=are_pages):
+    with small():
         run = with_entries([0] * 60 + [2] * 30, set(), 0, 4)
         blocks = parsed(encoded(run("PS.COLUMNS", "s", "-", "+", "FIELDS", len(names), *sorted(names)), 2))
         whole = parsed(encoded(run("XRANGE", "s", "-", "+"), 2))
@@ -154,24 +148,6 @@ def test_only_requested_fields_are_sent(names, are_pages):
         for entry in whole[:columns]:
             entry[1] = [word for at, word in enumerate(entry[1]) if entry[1][at - at % 2] in keep]
         assert entries_of(blocks) == whole
-
-
-def test_a_long_reply_shows_the_stream_at_its_command():
-    """Later pages of a long reply show the stream as it was when the command ran, and each page has few entries."""
-    with small(are_pages=True):
-        run, other = (with_entries([0] * 300, {7, 8, 100}, 2, 9) for _ in range(2))
-        wanted = parsed(encoded(other("XRANGE", "s", "-", "+"), 2))
-        reply = run("PS.COLUMNS", "s", "-", "+")
-        assert type(reply) is Pages
-        pages = pages_of(reply, 2)
-        made = [next(pages)]
-        run("XDEL", "s", "20-60", "60-180", "90-270")
-        run("XTRIM", "s", "MAXLEN", 20)
-        run("DEL", "s")
-        made += pages
-        assert entries_of(parsed(b"".join(b"".join(page) for page in made))) == wanted
-        assert len(made) > 10
-        assert max(sum(map(len, page)) for page in made) < 2000
 
 
 def test_errors_are_those_of_xrange():

@@ -67,12 +67,13 @@ def test_cold_segments_are_packed_and_stay_readable(as_columns):
     assert stream.length == 9
 
 
-def test_segments_read_as_columns_are_packed_as_columns():
+def test_segments_read_as_columns_are_packed_as_columns(monkeypatch):
     """Entries that only XRANGE reads are packed as frames.
 
     After PS.COLUMNS, the segments that it read are packed again as columns, and later segments are packed as columns.
     XRANGE has the same reply before and after.
     """
+    monkeypatch.setattr(pace, "MANY_ENTRIES", 2 * ENTRIES)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
@@ -104,13 +105,8 @@ def test_segments_read_as_columns_are_packed_as_columns():
     packer.stop()
 
 
-@pytest.mark.parametrize("options", [[], [b"BYTES", b"100000000"]], ids=["in pages", "at once"])
-def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options):
-    """If one PS.COLUMNS reads more segments than may stay unpacked, each of them is packed as columns.
-
-    This holds for a reply in pages and for a reply that is made at once.
-    """
-    monkeypatch.setattr(pace, "MANY_SEGMENTS", 1)
+def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch):
+    """If one PS.COLUMNS reads more segments than may stay unpacked, each of them is packed as columns."""
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
@@ -120,7 +116,7 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options)
         packer.search()
     assert [type(segment.body) for segment in stream.segments()][:-1] == [Packed] * (len(stream.segments()) - 1)
     monkeypatch.setattr(pace, "MANY_ENTRIES", 2 * ENTRIES)
-    encoded(core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+", *options], NOW))
+    encoded(core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+"], NOW))
     for _ in range(10):
         packer.search()
     kinds = [type(segment.body) for segment in stream.segments()][:-1]
