@@ -307,7 +307,7 @@ class Core:
         if steps.is_over:
             # Another command has finished this one.
             reply = steps.reply
-        elif not self.divided.waits_for_image(steps):
+        elif steps.is_started or not self.divided.images_wait:
             reply = self._run(session, look_up(steps.argv), steps.argv, steps=steps)
         if changes.ready:
             self.serve()
@@ -433,10 +433,10 @@ class Core:
             waiter.spent_ns += spent
             if retry is None:
                 waiter.called = argv
+        elif type(reply) is Steps:
+            reply.spent_ns = spent
         if spent >= telemetry.threshold_ns:
-            if type(reply) is Steps:
-                reply.spent_ns = spent
-            elif reply is not BLOCKED and retry is None:
+            if type(reply) is not Steps and reply is not BLOCKED and retry is None:
                 telemetry.note(session, command, argv, spent, changes.now)
             if self.monitors.sessions and retry is None:
                 self.monitors.show(session, command, argv)

@@ -21,7 +21,7 @@ from engine.core.environment.host import Host
 from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps, at_once
 from engine.core.streams.stream import Streams
 from engine.settings.config import Config
 
@@ -91,15 +91,21 @@ class Context:
             changes.effects.append((self.db.index, list(argv)))
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_apart: bool = False) -> Reply:
-        """Return the long command ``argv`` as Steps, whose generator is ``work``. Until the last step, the command
-        holds its keys, unless ``is_apart``: the steps neither change keys nor read values that can change.
+        """Run the command ``argv`` in the steps of ``work``; return its reply, or Steps if the first step was not all.
 
-        If Steps are not possible, as in a transaction, run the command to its end and return its reply.
+        Between its steps, the command holds its keys, unless ``is_apart``: the steps neither change keys nor read
+        values that can change. If Steps are not possible, as in a transaction, run all steps now.
         """
-        steps = Steps(argv, work)
         if self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps:
-            return steps.all()
-        steps.session, steps.now_us = self.session, self.changes.now_us
+            return at_once(work)
+        is_started = not self.divided.images_wait
+        if is_started:
+            try:
+                next(work)
+            except StopIteration as end:
+                return end.value
+        steps = Steps(argv, work)
+        steps.session, steps.now_us, steps.is_started = self.session, self.changes.now_us, is_started
         if not is_apart:
             self.divided.start(steps)
         return steps

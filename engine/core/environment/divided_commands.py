@@ -73,9 +73,10 @@ class DividedCommands:
             self._images.append(again)
         return True
 
-    def waits_for_image(self, steps: Steps) -> bool:
-        """Return whether the first step of a command must wait for an image."""
-        return bool(self._images) and not steps.is_started
+    @property
+    def images_wait(self) -> bool:
+        """Whether an image waits until no command is between two steps, so that no other command may start."""
+        return bool(self._images)
 
     def must_wait(self, session: Session, argv: list[bytes]) -> Steps | None:
         """Return a divided command for which a client's command must wait, because it names a held key.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
-#: Number of IDs of a command above which it runs in steps.
+#: Number of IDs that XACK, XDEL, XNACK and XCLAIM process per step.
 MANY_IDS = 2000
 #: Number of IDs parsed per step.
 PARSED = 5000
-#: Number of IDs, deleted keys, or trimmed entries whose references are looked up, per step.
+#: Number of deleted keys, and of entries whose references in groups are looked up, per step.
 IDS = 500
 #: Number of words above which a command on strings or hashes runs in steps.
 MANY_ARGUMENTS = 5000
@@ -21,7 +21,7 @@ MANY_ARGUMENTS = 5000
 NAMES = 2000
 #: Number of keys or fields above which they are deleted, matched, copied or dumped in steps.
 MANY_NAMES = 2000
-#: Size in bytes above which DUMP and RESTORE process any payload in steps.
+#: Size in bytes above which DUMP's reply is sent in chunks.
 PAYLOAD = 200_000
 #: Number of pieces of a value that DUMP writes, and RESTORE reads, per step.
 PIECES = 2
@@ -37,12 +37,8 @@ IMAGE_US = 2000.0
 IMAGE_NAMES = 500
 #: Number of groups per step or page.
 GROUPS = 100
-#: Number of pending entries above which a command that processes them runs in steps.
-MANY_PENDING = 5000
 #: Number of new entries delivered per step.
 DELIVERED = 5000
-#: COUNT above which XAUTOCLAIM runs in steps.
-MANY_CLAIMS = 200
 #: Units of work per step of a claim or of a read of pending entries. One entry by itself is one unit.
 WORK = 1000.0
 #: Units of work per entry if entries are claimed, or delivered again, together.

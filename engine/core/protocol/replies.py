@@ -186,11 +186,15 @@ class Steps:
             return end.value
         return self
 
-    def all(self) -> Reply:
-        """Run all steps at once."""
-        while (reply := self.next()) is self:
-            pass
-        return reply
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """Run all steps of a generator; return its result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def paged(items: list[Reply]) -> Reply:

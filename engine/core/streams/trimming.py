@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import CommandError
+from engine.core.protocol.replies import CommandError, at_once
 from engine.core.protocol.xadd import POLICIES, Given
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
@@ -83,15 +83,6 @@ class Trim:
         """
         return at_once(self.in_steps(stream))
 
-    def is_long(self, stream: Stream) -> bool:
-        """Return whether trimming looks up many references, so that it should run in steps."""
-        if self.policy not in (DELREF, ACKED) or not (count := self.excess(stream)):
-            return False
-        if self.policy == ACKED:
-            after, upto = self._unknown(stream)
-            count = stream.count(after + 1, upto)
-        return count + len(stream.groups) > pace.MANY_PENDING
-
     def in_steps(self, stream: Stream) -> Work[tuple[int, UnreadableError | None]]:
         """Trim the stream as `apply` does, in steps."""
         length = stream.length
@@ -142,7 +133,8 @@ class Trim:
                 stream.trim_many(free)
             most -= len(free)
             stream.needed_until = after
-            yield
+            if most and after < upto:
+                yield
 
     def _unknown(self, stream: Stream) -> tuple[int, int]:
         """Return the IDs after which, and up to which, entries may be found that no group needs."""
@@ -154,23 +146,14 @@ class Trim:
         return min(stream.needed_until, max(removed - 1, 0)), upto
 
 
-def at_once(work: Work[T]) -> T:
-    """Do all the work in one step; return its result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def _trim_with_references(stream: Stream, count: int) -> Work[None]:
     """Trim the first ``count`` entries and remove the groups' references to them."""
     while count and stream.length:
         entry_ids = stream.first_ids(min(count, pace.IDS))
         yield from drop_references(stream, entry_ids)
         count -= stream.trim_head(len(entry_ids))
-        yield
+        if count:
+            yield
 
 
 def unneeded(stream: Stream, entry_ids: list[int]) -> Work[list[int]]:

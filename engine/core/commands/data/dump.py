@@ -18,7 +18,7 @@ from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
+from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several
 from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
 from engine.text import messages
@@ -47,12 +47,14 @@ def _whole(version: int, pieces: Iterable[bytes]) -> bytes:
     return body + struct.pack("<Q", crc64(body))
 
 
-def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
-    """Build the payload from the ``pieces`` of an encoded value, and return it in chunks, which are sent one by one."""
+def _dump(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
+    """Build the payload from the ``pieces`` of an encoded value; return a long one in chunks, sent one by one."""
     chunks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
     while found := list(islice(pieces, pace.PIECES)):
+        if chunks or waiting:
+            yield
         # The pieces of groups without pending entries are short: take more of them.
         while sum(map(len, found)) < _SHORT and (more := list(islice(pieces, len(found)))):
             found += more
@@ -61,15 +63,15 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
         if size >= pace.CHECKED:
             chunks.append(b"".join(waiting))
             waiting, size = [], 0
-        yield
     chunks.append(b"".join((*waiting, struct.pack("<H", version))))
     crc = 0
-    for chunk in chunks:
+    for number, chunk in enumerate(chunks):
+        if number:
+            yield
         crc = yield from _check_sum(memoryview(chunk), crc)
-        yield
     chunks.append(struct.pack("<Q", crc))
     size = sum(map(len, chunks))
-    return Pages(bytes, size, _sent(chunks), size)
+    return Pages(bytes, size, _sent(chunks), size) if size > pace.PAYLOAD else b"".join(chunks)
 
 
 def _sent(chunks: list[bytes]) -> Iterator[list[Reply]]:
@@ -127,23 +129,12 @@ def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
 def dump(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
-    work: Generator[None, None, Reply] | None = None
-    is_apart = False
+    if value is None:
+        return None
     if isinstance(value, Stream):
-        size = value.length + len(value.groups)
-        if size + sum(len(group.pending) for group in value.groups.values()) >= pace.MANY_NAMES:
-            # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
-            work, is_apart = _dump_in_steps(*writer.dumped(value.copy(Storage.for_reading_once()))), True
-    elif isinstance(value, Hash) and len(value) >= pace.MANY_NAMES:
-        work = _dump_in_steps(*writer.dumped(value))
-    if work is None and value is not None:
-        # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
-        version, pieces = writer.dumped(value)
-        chunks = list(pieces)
-        if sum(map(len, chunks)) <= pace.PAYLOAD:
-            return _whole(version, chunks)
-        work, is_apart = _dump_in_steps(version, iter(chunks)), True
-    return None if work is None else ctx.in_steps(argv, work, is_apart=is_apart)
+        # Encode a copy, which shares immutable parts, so that other commands can change the stream meanwhile.
+        value = value.copy(Storage.for_reading_once())
+    return ctx.in_steps(argv, _dump(*writer.dumped(value)), is_apart=not isinstance(value, Hash))
 
 
 @key_command(
@@ -192,7 +183,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
                 raise CommandError(messages.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline)
 
-    return ctx.in_steps(argv, work()) if len(payload) > pace.PAYLOAD else Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
 
 
 def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) -> Reply:

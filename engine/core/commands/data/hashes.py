@@ -123,8 +123,9 @@ def _listed(ctx: Context, argv: list[bytes], kind: type[list[Reply]], size: int,
         pages: list[list[Reply]] = []
         left = iter(words)
         while page := list(islice(left, pace.PAGE_FIELDS)):
+            if pages:
+                yield
             pages.append(page)
-            yield
         pages.reverse()
         # Each page is freed when it is sent, because freeing all of them at once would block the server.
         return Pages(kind, size, (pages.pop() for _ in range(len(pages))))

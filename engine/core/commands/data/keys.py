@@ -41,8 +41,9 @@ def counted(
     def work() -> Generator[None, None, Reply]:
         count = 0
         for at in range(first, len(argv), size):
+            if at > first:
+                yield
             count += handler(ctx, argv[:first] + argv[at : at + size])
-            yield
         return count if reply is None else reply
 
     return ctx.in_steps(argv, work())
@@ -219,8 +220,6 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     if argv[1] == b"*":
         return paged(keys)
     matches = matcher(argv[1])
-    if len(keys) <= pace.MANY_NAMES:
-        return list(filter(matches, keys))
 
     def work() -> Generator[None, None, Reply]:
         found: list[Reply] = []
@@ -228,7 +227,8 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
             found += filter(matches, keys[-pace.MANY_NAMES :])
             # Freeing all names at the end would block the server.
             del keys[-pace.MANY_NAMES :]
-            yield
+            if keys:
+                yield
         return paged(found)
 
     return ctx.in_steps(argv, work())

@@ -207,14 +207,13 @@ def strlen(ctx: Context, argv: list[bytes]) -> Reply:
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key without a string."""
-    if len(argv) <= pace.MANY_ARGUMENTS:
-        return paged(_strings(ctx, argv[1:]))
 
     def work() -> Generator[None, None, Reply]:
         found: list[Reply] = []
         for at in range(1, len(argv), pace.NAMES):
+            if at > 1:
+                yield
             found += _strings(ctx, argv[at : at + pace.NAMES])
-            yield
         return paged(found)
 
     return ctx.in_steps(argv, work())

@@ -14,7 +14,7 @@ from engine.core.commands.families import stream_command
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, Steps, paged
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
 from engine.core.protocol.xadd import POLICIES, TRIM_OPTIONS, divide
 from engine.core.streams.runs import reply_of_snapshots
 from engine.core.streams.stream import Stream
@@ -35,72 +35,59 @@ Part = Callable[[list[int], list[bytes]], int]
 PartWithResults = Callable[[list[int], list[bytes]], Generator[None, None, list[Reply]]]
 
 
-def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
+def _parsed(words: list[bytes]) -> Work[list[int]]:
     entry_ids: list[int] = []
     for at in range(0, len(words), pace.PARSED):
+        if at:
+            yield
         entry_ids += ids.parse_many(words[at : at + pace.PARSED])
-        yield
     return entry_ids
 
 
 def counted(ctx: Context, argv: list[bytes], words: list[bytes], part: Part) -> Reply:
-    """Return the sum of ``part``'s results for all of ``words``, processed in steps if there are many."""
-    if len(words) <= pace.MANY_IDS:
-        return part(ids.parse_many(words), words)
+    """Return the sum of ``part``'s results for all of ``words``."""
 
-    def work() -> Generator[None, None, Reply]:
+    def work() -> Work[Reply]:
         entry_ids, done = (yield from _parsed(words)), 0
-        for at in range(0, len(words), pace.IDS):
-            done += part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
-            yield
+        for at in range(0, len(words), pace.MANY_IDS):
+            if at:
+                yield
+            done += part(entry_ids[at : at + pace.MANY_IDS], words[at : at + pace.MANY_IDS])
         return done
 
     return ctx.in_steps(argv, work())
 
 
-def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithResults, groups: int) -> Reply:
-    """Return ``part``'s results for all of ``words`` in order, processed in steps if there are many.
+def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithResults) -> Reply:
+    """Return ``part``'s results for all of ``words`` in order."""
 
-    ``groups``: number of groups in which each ID is looked up.
-    """
-
-    def work() -> Generator[None, None, Reply]:
+    def work() -> Work[Reply]:
         entry_ids, results = (yield from _parsed(words)), list[Reply]()
         for at in range(0, len(words), pace.IDS):
+            if at:
+                yield
             results += yield from part(entry_ids[at : at + pace.IDS], words[at : at + pace.IDS])
-            yield
         return paged(results)
 
-    is_long = len(words) + groups > pace.MANY_IDS
-    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
 
 
 @stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
 def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes entries of a stream, and returns how many existed."""
-    stream = ctx.db.stream(argv[1])
-    if stream is None:
+    if ctx.db.stream(argv[1]) is None:
         return 0
-    if len(argv) > pace.MANY_IDS:
-        return counted(ctx, argv, argv[2:], partial(_delete, ctx, argv[1]))
-    deleted = stream.delete_many(ids.parse_many(argv[2:])) if len(argv) > 3 else stream.delete(ids.parse(argv[2]))
-    if deleted:
-        _note_deleted(ctx, argv[1], deleted, argv)
-    return deleted
+    return counted(ctx, argv, argv[2:], partial(_delete, ctx, argv[1]))
 
 
 def _delete(ctx: Context, key: bytes, entry_ids: list[int], words: list[bytes]) -> int:
     stream = ctx.db.stream(key)
     deleted = stream.delete_many(entry_ids) if stream is not None else 0
     if deleted:
-        _note_deleted(ctx, key, deleted, [b"XDEL", key, *words])
+        ctx.db.touch(key, changes=deleted)
+        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
+        ctx.effect(b"XDEL", key, *words)
     return deleted
-
-
-def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -> None:
-    ctx.db.touch(key, changes=deleted)
-    ctx.changes.notify("t", b"xdel", key, ctx.db.index)
-    ctx.effect(*effect)
 
 
 def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
@@ -145,8 +132,7 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     policy, words = parse_policy_and_ids(Args(argv, 2))
     if stream is None:
         return [-1] * len(words)
-    part = partial(_delete_with_policy, ctx, key, policy)
-    return listed(ctx, argv, words, part, len(stream.groups) if policy else 0)
+    return listed(ctx, argv, words, partial(_delete_with_policy, ctx, key, policy))
 
 
 def _delete_with_policy(
@@ -202,8 +188,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(key)
     if stream is None:
         return 0
-    work = _trim(ctx, key, stream, trim)
-    return ctx.in_steps(argv, work) if trim.is_long(stream) else Steps(argv, work).all()
+    return ctx.in_steps(argv, _trim(ctx, key, stream, trim))
 
 
 def _trim(ctx: Context, key: bytes, stream: Stream, trim: Trim) -> Work[Reply]:

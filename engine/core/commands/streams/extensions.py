@@ -231,12 +231,9 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
         time = given if 0 <= given <= ctx.now else ctx.now
     # Replicas receive commands that name each ID.
     most = pace.DELIVERED if ctx.replication.feeds else 10 * pace.DELIVERED
-    count = _deliver(ctx, argv, low, high, time, most)
-    if count < most:
-        return count
 
     def work() -> Generator[None, None, Reply]:
-        done = more = count
+        done = more = _deliver(ctx, argv, low, high, time, most)
         while more == most:
             yield
             more = _deliver(ctx, argv, low, high, time, most, again=True)
@@ -304,12 +301,8 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
             ctx.effect(b"XACK", key, name, *map(ids.text, found))
         return len(found)
 
-    count = step()
-    if count < IDS_AT_ONCE:
-        return count
-
     def work() -> Generator[None, None, Reply]:
-        done = more = count
+        done = more = step()
         while more == IDS_AT_ONCE:
             yield
             more = step()

@@ -23,7 +23,7 @@ from engine.core.formats.rdb import group_fields
 from engine.core.protocol import ids, pace
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.ids import IdColumns
-from engine.core.protocol.replies import OK, CommandError, Map, Pages, Raw, Reply, Steps, holding, rows_in_pages
+from engine.core.protocol.replies import OK, CommandError, Map, Pages, Raw, Reply, holding, rows_in_pages
 from engine.core.streams.group import UNKNOWN, Consumer, Group, shown
 from engine.core.streams.pending import NOBODY, Block
 from engine.core.streams.stream import Stream
@@ -297,6 +297,8 @@ class PendingRecords:
         for number, block in enumerate(self._blocks):
             if not left:
                 return
+            if number and not number % _BLOCKS_PER_STEP:
+                yield
             for owner, records in block.tally(0, len(block)).items():
                 wanted = min(left.get(owner, 0), records)
                 if wanted:
@@ -304,8 +306,6 @@ class PendingRecords:
                     left[owner] -= wanted
                     if not left[owner]:
                         del left[owner]
-            if not number % _BLOCKS_PER_STEP:
-                yield
 
     def of_all(self) -> Reply:
         """Return the rows of the group: ID, consumer, time and count of the last delivery."""
@@ -413,12 +413,7 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
         shown = holding(groups) if len(groups) <= pace.GROUPS else Pages(list, len(groups), _parts_of(groups))
         return holding(Map.of({**head, b"groups": shown}))
 
-    is_long = len(names) > pace.GROUPS or any(map(_is_large, stream.groups.values()))
-    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()
-
-
-def _is_large(group: Group) -> bool:
-    return len(group.consumers) > pace.MANY_ROWS or len(group.pending) > pace.MANY_PENDING
+    return ctx.in_steps(argv, work())
 
 
 def _parts_of(items: list[T]) -> Iterator[list[T]]:
@@ -463,9 +458,10 @@ def _consumers(group: Group, row: Callable[[Consumer], Reply]) -> Generator[None
     """Return ``row``'s result for each consumer, by name, in pages if there are many."""
     consumers, sorted_rows = list(group.consumers.values()), list[list[tuple[bytes, Reply]]]()
     for at in range(0, len(consumers), pace.SORTED):
+        if at:
+            yield
         some = sorted(consumers[at : at + pace.SORTED], key=_name_of)
         sorted_rows.append([(consumer.name, row(consumer)) for consumer in some])
-        yield
     rows = (reply for _, reply in merge(*sorted_rows, key=itemgetter(0)))
     if len(consumers) <= pace.MANY_ROWS:
         return holding(list(rows))
@@ -488,7 +484,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
                 yield
         return rows if len(rows) <= pace.GROUPS else Pages(list, len(rows), _parts_of(rows))
 
-    return ctx.in_steps(argv, work()) if len(stream.groups) > pace.GROUPS else Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
 
 
 def _group(stream: Stream, name: bytes, group: Group) -> Reply:
@@ -511,8 +507,7 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[3])
     if group is None:
         raise CommandError(messages.no_group_for_key(argv[3], argv[2]))
-    work = _consumers(group, partial(_consumer, ctx.now, group))
-    return ctx.in_steps(argv, work) if len(group.consumers) > pace.MANY_ROWS else Steps(argv, work).all()
+    return ctx.in_steps(argv, _consumers(group, partial(_consumer, ctx.now, group)))
 
 
 def _consumer(now: int, group: Group, consumer: Consumer) -> Reply:

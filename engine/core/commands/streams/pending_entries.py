@@ -6,7 +6,6 @@ The commands are XACK, XACKDEL, XNACK, XPENDING, XCLAIM and XAUTOCLAIM.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -41,14 +40,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.read_stream(argv[1])
     if stream is None or argv[2] not in stream.groups:
         return 0
-    group = stream.group(argv[2])
-    if len(argv) > pace.MANY_IDS:
-        return counted(ctx, argv, argv[3:], partial(_acknowledge, ctx, argv[1], argv[2]))
-    done = group.acknowledge_many(ids.parse_many(argv[3:]))
-    if done:
-        ctx.changes.dirty += done
-        ctx.effect(*argv)
-    return done
+    return counted(ctx, argv, argv[3:], partial(_acknowledge, ctx, argv[1], argv[2]))
 
 
 def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], words: list[bytes]) -> int:
@@ -79,8 +71,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
-    part = partial(_acknowledge_and_delete, ctx, key, argv[2], policy)
-    return listed(ctx, argv, words, part, len(stream.groups) if policy else 0)
+    return listed(ctx, argv, words, partial(_acknowledge_and_delete, ctx, key, argv[2], policy))
 
 
 def _acknowledge_and_delete(
@@ -404,11 +395,6 @@ class Claim:
         self.effects.add(entry_id, self.time, count)
         return True
 
-    def reply(self) -> Reply:
-        """Return the claimed entries or their IDs. Must be the last call."""
-        self.effects.flush()
-        return list(self.parts) if self.justid else Frames(self.taken, self.parts)
-
 
 @stream_command(
     "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
@@ -418,48 +404,40 @@ class Claim:
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
-    ref = need_group(ctx, argv[1], argv[2])
+    need_group(ctx, argv[1], argv[2])
     min_idle = max(parse_int(argv[4], b"ERR Invalid min-idle-time argument for XCLAIM"), 0)
-    if len(argv) > pace.MANY_IDS:
-        return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
-    entry_ids = _parse_ids(argv, 5)
-    options = _parse_options(ctx, argv, 5 + len(entry_ids))
-    claim = _new_claim(ctx, ref, argv[3], min_idle, options)
-    claim.claim_all(entry_ids, options.force)
-    if options.moved and not claim.parts:
-        ctx.changes.dirty += 1
-        record_position(ctx, ref)
-    return claim.reply()
+    return ctx.in_steps(argv, _claim(ctx, argv, min_idle))
 
 
-def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
-    """Claim many IDs in steps. Each step applies LASTID to the group, and the other options to the step's IDs."""
+def _claim(ctx: Context, argv: list[bytes], min_idle: int) -> Work[Reply]:
+    """Claim the IDs. Each step applies LASTID to the group, and the other options to the step's IDs."""
     key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
     while found := _parse_ids(argv, at, pace.MANY_IDS):
         entry_ids += found
         at += len(found)
-        yield
+        if len(found) == pace.MANY_IDS:
+            yield
     options = _parse_options(ctx, argv, at)
     parts: list[bytes | memoryview] = []
     taken = 0
-    for begin in range(0, max(len(entry_ids), 1), pace.IDS):
+    for begin in range(0, max(len(entry_ids), 1), pace.MANY_IDS):
+        if begin:
+            yield
         ref = need_group(ctx, key, name, again=True)
         claim = _new_claim(ctx, ref, argv[3], min_idle, options)
-        claim.claim_all(entry_ids[begin : begin + pace.IDS], options.force)
+        claim.claim_all(entry_ids[begin : begin + pace.MANY_IDS], options.force)
         if options.moved and not claim.parts:
             ctx.changes.dirty += 1
             record_position(ctx, ref)
         claim.effects.flush()
         parts += claim.parts
         taken += claim.taken
-        yield
     return paged(list(parts)) if options.justid else Frames(taken, parts)
 
 
-def _parse_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
+def _parse_ids(argv: list[bytes], at: int, most: int) -> list[int]:
     """Parse up to ``most`` IDs from word ``at`` on; stop before the first word that is not an ID."""
-    end = len(argv) if most is None else min(at + most, len(argv))
-    words = list(takewhile(lambda word: not word[:1].isalpha(), argv[at:end]))
+    words = list(takewhile(lambda word: not word[:1].isalpha(), argv[at : at + most]))
     try:
         return ids.parse_many(words)
     except CommandError:
@@ -546,21 +524,18 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
         ref = need_group(ctx, key, group_name, again=True)
         return Claim(ctx, ref, see_consumer(ctx, ref, argv[3]), min_idle, ctx.now, None, justid)
 
-    if count <= pace.MANY_CLAIMS:
-        claim = begun()
-        search.go_on(claim, search.attempts)
-        return [ids.text(search.cursor), claim.reply(), search.deleted]
-
-    def work() -> Generator[None, None, Reply]:
+    def work() -> Work[Reply]:
         parts: list[bytes | memoryview] = []
-        taken = 0
+        taken, cursor = 0, None
         while not search.is_over:
+            if cursor is not None:
+                yield
+            cursor = search.cursor
             claim = begun()
             search.go_on(claim, pace.WORK)
             claim.effects.flush()
             parts += claim.parts
             taken += claim.taken
-            yield
         claimed = paged(list(parts)) if justid else Frames(taken, parts)
         return holding([ids.text(search.cursor), claimed, paged(search.deleted)])
 

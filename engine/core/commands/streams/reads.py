@@ -8,7 +8,7 @@ remaining records are processed one by one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -30,7 +30,6 @@ from engine.core.protocol.replies import (
     Raw,
     Reply,
     Several,
-    Steps,
     held_by,
 )
 from engine.core.streams.compressed.disk_entries import UnreadableError
@@ -217,13 +216,6 @@ class History:
         #: The parts of the reply: stretches (count, runs), single entries, and IDs of deleted entries.
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
-    def size(self) -> int:
-        """Return the maximum number of entries that the reply can have."""
-        group = self._find().group
-        consumer = group.consumers.get(self._consumer)
-        pending = 0 if consumer is None else group.pending_of(consumer)
-        return min(pending, self._budget.limit() or pending)
-
     def read(self, after: int) -> Generator[None, None, Reply]:
         """Return the consumer's entries after ``after``, within the budget.
 
@@ -396,8 +388,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
     read = _parse(ctx, argv)
-    work = _read(ctx, argv, read)
-    return ctx.in_steps(argv, work) if len(read.keys) > pace.MANY_IDS else Steps(argv, work).all()
+    return ctx.in_steps(argv, _read(ctx, argv, read))
 
 
 def _read(ctx: Context, argv: list[bytes], read: Read) -> Generator[None, None, Reply]:
@@ -461,14 +452,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
-    budget = Budget(read)
-    checked = _checked(ctx, read, read.group, budget)
-    if len(read.keys) > pace.MANY_IDS:
-        return ctx.in_steps(argv, _read_group(ctx, argv, read, checked, budget))
-    reads = list(checked)
-    work = _read_group(ctx, argv, read, reads, budget)
-    size = sum(_size(ctx, read, key, history) for key, _, history in reads)
-    return ctx.in_steps(argv, work) if size > pace.MANY_PENDING else Steps(argv, work).all()
+    return ctx.in_steps(argv, _read_group(ctx, argv, read, read.group))
 
 
 #: The read of one stream: its key, the ID after which it starts (`NEW` for ``>``), and the consumer's history (None for
@@ -476,32 +460,14 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
 _GroupRead = tuple[bytes, int, History | None]
 
 
-def _checked(ctx: Context, read: Read, name: bytes, budget: Budget) -> Iterator[_GroupRead]:
-    """Yield the read of each stream. Raises CommandError if a group is missing or an ID is invalid."""
+def _read_group(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Generator[None, None, Reply]:
+    """Read new or pending entries of several streams, after all of them have been checked."""
+    budget, reads = Budget(read), list[_GroupRead]()
     for key, word in zip(read.keys, read.id_words, strict=True):
         need_group(ctx, key, name, messages.no_group_read)
         start = _group_start(word)
         find = partial(need_group, ctx, key, name, messages.no_group_read, again=True)
-        yield key, start, None if start == NEW else History(ctx, find, read.consumer, budget)
-
-
-def _size(ctx: Context, read: Read, key: bytes, history: History | None) -> int:
-    """Return the maximum number of records that the read of one stream examines or adds."""
-    if history is not None:
-        return history.size()
-    ref = need_group(ctx, key, read.group or b"", messages.no_group_read, again=True)
-    return min(ref.stream.count(ref.group.last_id + 1, ids.MAX_ID), read.count or NEW, read.maxcount or NEW)
-
-
-def _read_group(
-    ctx: Context, argv: list[bytes], read: Read, checked: Iterable[_GroupRead], budget: Budget
-) -> Generator[None, None, Reply]:
-    """Read new or pending entries of several streams, after all of them have been checked."""
-    name = read.group
-    assert name is not None
-    reads: list[_GroupRead] = []
-    for one in checked:
-        reads.append(one)
+        reads.append((key, start, None if start == NEW else History(ctx, find, read.consumer, budget)))
         if not len(reads) % pace.IDS:
             yield
     found: list[tuple[bytes, Reply]] = []
@@ -537,11 +503,8 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
-            reply = reply_of(runs)
-            if type(reply) is Frames:
-                deliver(ctx, ref, consumer, id_columns(runs), read.noack)
-                return ByKey([(key, reply)])
-            return ctx.in_steps(argv, _deliver_many(ctx, ref, consumer, runs, read.noack, _by_key([(key, reply)])))
+            reply = _by_key([(key, reply_of(runs))])
+            return ctx.in_steps(argv, _deliver_many(ctx, ref, consumer, runs, read.noack, reply))
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 

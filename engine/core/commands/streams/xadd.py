@@ -24,7 +24,7 @@ from engine.core.protocol.xadd import FramedRun, Given, XaddRun, divide, word_in
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, content_id
 from engine.core.streams.segment import Sizes
 from engine.core.streams.stream import Stream, counted, next_id
-from engine.core.streams.trimming import ACKED, DELREF, Trim, Work, at_once, effect_words
+from engine.core.streams.trimming import ACKED, DELREF, Trim, Work, effect_words
 from engine.text import messages
 from streamwire.frames import frame
 
@@ -117,9 +117,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
         raise CommandError(b"ERR Elements are too large to be stored")
     if options is not None:
-        work = _add(ctx, argv, options, iid, entry_id, entry)
-        is_long = stream is not None and options.trim.is_long(stream)
-        return ctx.in_steps(argv, work) if is_long else at_once(work)
+        return ctx.in_steps(argv, _add(ctx, argv, options, iid, entry_id, entry))
     add_entry(ctx, key, stream, entry_id, entry)
     changes = ctx.changes
     if changes.recording:

@@ -210,7 +210,9 @@ def test_a_long_range_is_delivered_in_steps(monkeypatch):
     run("XGROUP", "CREATE", "s", "g", "0")
     steps = run("PS.DELIVER", "s", "g", "c", 0, 2700)
     assert type(steps) is Steps
-    run("XREADGROUP", "GROUP", "g", "other", "COUNT", 500, "STREAMS", "s", ">")
+    read = run("XREADGROUP", "GROUP", "g", "other", "COUNT", 500, "STREAMS", "s", ">")
+    while run.core.go_on(run.session, read, NOW) is read:
+        pass
     hits = run.core.databases[0].hits
     while (reply := run.core.go_on(run.session, steps, NOW)) is steps:
         pass

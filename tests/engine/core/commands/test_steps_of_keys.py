@@ -145,7 +145,7 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
     steps = side.run("DEL " + " ".join([*names, "none", "s", "h"]))
     assert type(steps) is Steps
     reply, count = finished(side, steps, {5: "SET key-1 again; EXPIRE key-40 1"})
-    assert (reply, count) == (52, 14)
+    assert (reply, count) == (52, 12)
     assert side.run("EXISTS key-0 key-1 key-49 s h") == 1
     assert max(len(argv) for _, argv in side.core.changes.effects[-20:] if argv[0] == b"DEL") == 5
     check_replay(side.core, NOW_US + 5000)
@@ -172,7 +172,7 @@ def test_many_words_are_processed_in_steps(monkeypatch, command, meanwhile):
     steps = side.run(command)
     assert type(steps) is Steps
     reply, count = finished(side, steps, {2: meanwhile})
-    assert count >= 15
+    assert count >= 13
     assert encoded(reply) == encoded(expected)
     whole.run(meanwhile)
     assert state(side.core) == state(whole.core)
@@ -184,7 +184,7 @@ def test_many_names_are_matched_in_steps(small_hashes):
     side = Side()
     side.core.allow_steps()
     reply, count = finished(side, side.run("KEYS key-*"))
-    assert (len(set(reply)), count > 5) == (50, True)
+    assert (len(set(reply)), count > 2) == (50, True)
     reply, _ = finished(side, side.run("KEYS key-*"), {1: "DEL key-49 key-48 key-0"})
     assert len(reply) <= 50
 

@@ -33,7 +33,7 @@ from tests.harness.replay import new_core, replayed, state
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide commands on a few words, keys or IDs."""
     sizes = {
-        "MANY_ARGUMENTS": 20, "NAMES": 4, "MANY_NAMES": 10, "IDS": 4, "PAGE_FIELDS": 6, "MANY_IDS": 20, "PARSED": 10,
+        "MANY_ARGUMENTS": 20, "NAMES": 4, "MANY_NAMES": 10, "IDS": 4, "PAGE_FIELDS": 6, "MANY_IDS": 4, "PARSED": 10,
     }  # fmt: skip
     lower(monkeypatch, [(pace, sizes), (hashes, {"SCANNED_AT_ONCE": 0})])
 
@@ -216,9 +216,7 @@ READS = [
     "HGETALL h",
     "HKEYS h",
     "HVALS h",
-    "HSCAN h 0 COUNT 100",
     "HMGET h " + WORDS.replace("word", "field"),
-    "DUMP h",
 ]
 
 

@@ -190,9 +190,8 @@ def test_commands_behind_a_login_run(shell):
 
 @pytest.fixture
 def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Return a shell with a stream of 50 entries, where XDEL of more than ten entries runs in steps of five."""
-    monkeypatch.setattr(pace, "MANY_IDS", 10)
-    monkeypatch.setattr(pace, "IDS", 5)
+    """Return a shell with a stream of 50 entries, where XDEL runs in steps of five IDs."""
+    monkeypatch.setattr(pace, "MANY_IDS", 5)
     connection, transport = shell.client()
     connection.data_received(b"".join(b"XADD s %d-1 field value\r\n" % number for number in range(1, 51)))
     transport.taken()
@@ -216,7 +215,7 @@ def test_other_clients_are_served_between_two_steps(many_ids):
         assert other.taken() == b":2\r\n"
         served += 1
         assert many_ids.turns.run()
-    assert served == 10
+    assert served == 7
     rest(many_ids)
     assert reader.taken() == b":40\r\n:10\r\n"
     assert [len(argv) for _, argv in effects] == [7] * 8
@@ -278,8 +277,8 @@ def test_an_unexpected_error_in_a_step_stops_the_engine(many_ids, monkeypatch):
     def fails(*words: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("engine.core.commands.streams.entries._note_deleted", fails)
+    monkeypatch.setattr("engine.core.streams.stream.Stream.delete_many", fails)
     rest(many_ids)
     assert ended == [True]
-    assert [len(argv) for _, argv in effects] == [7] * 2
+    assert [len(argv) for _, argv in effects] == [7] * 4
     assert reader.taken() == b"-ERR internal error\r\n"
