@@ -172,40 +172,6 @@ def test_a_run_for_many_keys_is_declined_as_a_whole(blocker):
     assert blocker[0] == b"SET" or state(core) == before
 
 
-def test_values_of_different_lengths_are_one_run():
-    """Values of different lengths, up to large ones, and values with line breaks do not end a run."""
-    for sizes in ([3, 4, 5], range(0, 3000, 7), [1024], [70_000, 0]):
-        data = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"v" * size) for size in sizes for _ in range(5))
-        run = scan(data)
-        assert run is not None
-        assert (run.count, run.end) == (5 * len(sizes), len(data))
-    data = encoded(b"XADD", b"s", b"*", b"f", b"a\r\n$1\r\nb") * 10
-    assert scan(data).count == 10
-
-
-def test_long_keys_and_names_are_not_part_of_the_regular_expression():
-    """Runs with words of more than a hundred bytes are found although such words are not in the regular expression."""
-    long = b"k" * 60_000
-    for words in ([long, b"*", b"f", b"v"], [b"s", b"*", long, b"v"]):
-        scanner = Scanner(patience=0)
-        run = scanner.scan(encoded(b"XADD", *words) * 5)
-        assert run.count == 5
-        assert list(run.commands()) == [[b"XADD", *words]] * 5
-        assert len(scanner._pattern.expression.pattern) < 500
-    assert scan(encoded(b"XADD", b"s", b"MAXLEN", b"0" * 60_000, b"*", b"f", b"v") * 5) is None
-
-
-def test_a_command_inside_a_value_is_part_of_the_value():
-    """A value that contains whole commands of the same form does not start a command, wherever the buffer is cut."""
-    plain = encoded(b"XADD", b"s", b"*", b"f0", b"v")
-    for tricky in (COMMAND, COMMAND[1:], b"v\r\n" + COMMAND):
-        whole = plain * 4 + encoded(b"XADD", b"s", b"*", b"f0", tricky) + plain * 4
-        for end in range(len(plain) * 4, len(whole) + 1):
-            run = scan(whole[:end])
-            expected = RequestParser().parse(whole[: run.end])
-            assert list(run.commands()) == expected
-
-
 def test_a_blocked_reader_gets_the_entries_of_a_run():
     """A blocked XREAD returns a run's entries, of one command or of many, and later runs do not affect its reply."""
     for count in (1, 5):

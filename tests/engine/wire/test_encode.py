@@ -5,61 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol.replies import (
-    NIL_ARRAY,
     OK,
-    Array,
     ByKey,
-    CommandError,
-    Frames,
     Map,
     Pages,
-    Push,
-    Raw,
     Set,
     Several,
     Simple,
     Verbatim,
 )
 from engine.wire.encode import LONG, encode, encoded, pages_of
-
-CASES: list[tuple[Any, bytes, bytes]] = [
-    (0, b":0\r\n", b":0\r\n"),
-    (-7, b":-7\r\n", b":-7\r\n"),
-    (1 << 62, b":4611686018427387904\r\n", b":4611686018427387904\r\n"),
-    (True, b":1\r\n", b":1\r\n"),
-    (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
-    (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
-    (None, b"$-1\r\n", b"_\r\n"),
-    (NIL_ARRAY, b"*-1\r\n", b"_\r\n"),
-    (OK, b"+OK\r\n", b"+OK\r\n"),
-    (1.5, b"$3\r\n1.5\r\n", b",1.5\r\n"),
-    (3.0, b"$1\r\n3\r\n", b",3\r\n"),
-    (float("inf"), b"$3\r\ninf\r\n", b",inf\r\n"),
-    (Verbatim(b"abc"), b"$3\r\nabc\r\n", b"=7\r\ntxt:abc\r\n"),
-    ([], b"*0\r\n", b"*0\r\n"),
-    ([1, b"x", [None]], b"*3\r\n:1\r\n$1\r\nx\r\n*1\r\n$-1\r\n", b"*3\r\n:1\r\n$1\r\nx\r\n*1\r\n_\r\n"),
-    ((b"x",), b"*1\r\n$1\r\nx\r\n", b"*1\r\n$1\r\nx\r\n"),
-    (Map([b"k", 1]), b"*2\r\n$1\r\nk\r\n:1\r\n", b"%1\r\n$1\r\nk\r\n:1\r\n"),
-    (Set([b"k"]), b"*1\r\n$1\r\nk\r\n", b"~1\r\n$1\r\nk\r\n"),
-    (
-        Push([b"message", b"c", b"m"]),
-        b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
-        b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
-    ),
-    (Raw(b"*1\r\n:5\r\n"), b"*1\r\n:5\r\n", b"*1\r\n:5\r\n"),
-    (Frames(2, [b"A", memoryview(b"xBx")[1:2]]), b"*2\r\nAB", b"*2\r\nAB"),
-    (
-        Array([None, Several(2, [b":1\r\n", b"$1\r\nx\r\n"])]),
-        b"*3\r\n$-1\r\n:1\r\n$1\r\nx\r\n",
-        b"*3\r\n_\r\n:1\r\n$1\r\nx\r\n",
-    ),
-    (CommandError(b"ERR a\r\nb"), b"-ERR a  b\r\n", b"-ERR a  b\r\n"),
-    ([CommandError(b"ERR x"), Simple(b"y")], b"*2\r\n-ERR x\r\n+y\r\n", b"*2\r\n-ERR x\r\n+y\r\n"),
-]
 
 
 def pages(kind: type[list[Any]], size: int, *pages: list[Any]) -> Pages:
@@ -93,21 +51,6 @@ VALUES = st.one_of(
     st.binary(max_size=12),
     st.sampled_from([b"v" * (LONG - 1), b"v" * LONG, None, 7, OK, Verbatim(b"x"), [b"a", b"b"]]),
 )
-
-
-@given(st.lists(st.binary(max_size=12), max_size=30), st.lists(VALUES, max_size=3), st.sampled_from([2, 3]))
-def test_a_list_of_strings_is_encoded_like_single_values(strings: list[bytes], others: list[Any], proto: int) -> None:
-    """A list of strings, at once or in pages, has the bytes of its values encoded one by one."""
-    values = [*strings, *others]
-    expected = b"*%d\r\n" % len(values) + b"".join(encoded(value, proto) for value in values)
-    assert encoded(values, proto) == expected
-    assert encoded(pages(list, len(values), strings, others), proto) == expected
-
-
-@pytest.mark.parametrize(("reply", "resp2", "resp3"), CASES, ids=[repr(case[0])[:40] for case in CASES])
-def test_each_type_of_reply_has_its_form_in_both_protocols(reply: Any, resp2: bytes, resp3: bytes) -> None:
-    assert encoded(reply, 2) == resp2
-    assert encoded(reply, 3) == resp3
 
 
 def test_a_long_value_is_handed_on_without_a_copy() -> None:

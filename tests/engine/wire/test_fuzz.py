@@ -7,7 +7,7 @@ import os
 from tests.engine.wire.fuzz import GROWTH_MB, Inputs, fuzz, memory_mb
 
 #: Number of inputs; FUZZ_INPUTS in the environment changes it.
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "10000"))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "2500"))
 
 
 def test_the_parsers_agree_on_every_input() -> None:

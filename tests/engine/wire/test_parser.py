@@ -9,8 +9,6 @@ import tracemalloc
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
@@ -220,44 +218,3 @@ def test_buffered_is_the_size_of_an_incomplete_request() -> None:
     assert 3 <= parser.buffered <= 8
     parser.parse(b"\r\n$100000\r\n" + b"x" * 5000)
     assert 5006 <= parser.buffered <= 5016
-
-
-WORDS = st.one_of(
-    st.sampled_from(
-        [b"", b"+", b"(1-1", b"=", b"-", b"$", b"\r\n", b"\r\n*1\r\n$1\r\na\r\n", b"~", b">", b"%20", b"\n$3"]
-    ),
-    st.binary(max_size=12),
-)
-REQUESTS = st.one_of(
-    st.lists(WORDS, min_size=1, max_size=5).map(lambda words: written(*words)),
-    st.sampled_from([PING, b"PING\r\n", b"*0\r\n", b"*-1\r\n", b"\r\n", b'a "b c"\r\n']),
-    st.sampled_from(
-        [b"+a\r\n", b":1\r\n", b"$1\r\na\r\n", b"~1\r\n$1\r\na\r\n", b"_\r\n", b"#f\r\n", b"=5\r\ntxt:a\r\n", b"*1\r\n"]
-    ),
-)
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "400"))
-
-
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(REQUESTS, max_size=6).map(b"".join),
-    st.lists(
-        st.tuples(st.integers(0, 200), st.sampled_from([b"", b"\r", b"\n", b"*", b"$", b"+", b"1", b"0", b"X", b"\0"])),
-        max_size=3,
-    ),
-    st.lists(st.integers(1, 40), max_size=8),
-)
-def test_quick_and_scalar_agree_on_mutated_requests(
-    data: bytes, mutations: list[tuple[int, bytes]], sizes: list[int]
-) -> None:
-    for at, char in mutations:
-        data = data[:at] + char + data[at + 1 :]
-    pieces, at = [], 0
-    for size in sizes:
-        pieces.append(data[at : at + size])
-        at += size
-    pieces.append(data[at:])
-    expected = parse([data], quick=False)
-    assert parse([data]) == expected
-    assert parse(pieces) == expected
-    assert parse(pieces, quick=False) == expected

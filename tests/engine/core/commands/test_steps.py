@@ -78,14 +78,17 @@ def test_all_steps_together_equal_the_command(command):
     check_replay(side.core, NOW_US + 5000)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
-@pytest.mark.parametrize("other", [MEANWHILE + "; XADD s * after steps", "FLUSHALL; XADD s * after steps"])
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [*((command, MEANWHILE) for command in COMMANDS), (COMMANDS[0], "FLUSHALL"), (COMMANDS[7], "FLUSHALL")],
+    ids=lambda word: word[:12],
+)
 def test_the_log_reproduces_steps_mixed_with_other_commands(command, other):
     """Replaying the log gives the same data, even if other clients run commands between two steps."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side, steps = begun(command)
-    reply, _ = finished(side, steps, {2: "XADD t * between steps", 4: other})
+    reply, _ = finished(side, steps, {2: "XADD t * between steps", 4: other + "; XADD s * after steps"})
     assert encoded(reply) == encoded(expected)
     check_replay(side.core, NOW_US + 9000)
 
@@ -138,7 +141,7 @@ def test_many_new_entries_are_delivered_in_steps(monkeypatch, read):
     check_replay(side.core, NOW_US + 5000)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_acked_removes_exactly_what_no_group_needs(seed):
     """XTRIM ACKED, which does not examine pending entries twice, removes each time what no group needs."""
     random, side = Random(seed), Side()
@@ -211,7 +214,7 @@ def test_steps_are_one_call_in_the_statistics():
     assert (stat.calls, stat.failed) == (calls + 1, failed + 1)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
+@pytest.mark.parametrize("command", COMMANDS[::4], ids=lambda command: command[:12])
 def test_a_transaction_runs_without_steps(command):
     """In MULTI and EXEC a command runs at once, without other commands in between."""
     whole = Side()

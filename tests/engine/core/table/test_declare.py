@@ -10,7 +10,7 @@ import pytest
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
 from engine.core.protocol.replies import Reply
 from engine.core.table.declare import Family, container
-from engine.core.table.registry import ALL_KEYS, COMMANDS, NO_KEYS, ONE_KEY, Command
+from engine.core.table.registry import COMMANDS, NO_KEYS, ONE_KEY, Command
 
 FAMILY = Family(group="list", acl="list", since="2.0.0", flags="write", keys=ONE_KEY)
 
@@ -32,37 +32,6 @@ def handler(ctx: Any, argv: list[bytes]) -> Reply:
 
     This is not for the documentation.
     """
-
-
-@pytest.mark.usefixtures("added")
-def test_omitted_values_come_from_the_family() -> None:
-    """Name, syntax and arity come from the usage, the summary from the docstring, and all else from the family."""
-    FAMILY("x.family key [count]")(handler)
-    command = COMMANDS[b"X.FAMILY"]
-    assert (command.name, command.syntax, command.arity) == ("x.family", "key [count]", -2)
-    assert command.summary == "Does nothing, but over two lines."
-    assert (command.group, command.acl, command.since, command.flags, command.keys) == (
-        "list",
-        {"list"},
-        "2.0.0",
-        {"write"},
-        ONE_KEY,
-    )
-
-
-@pytest.mark.usefixtures("added")
-def test_a_declaration_overrides_its_family() -> None:
-    """A declaration's values replace those of its family, including empty ones."""
-    FAMILY("x.own key", "", keys=ALL_KEYS, acl="", since="3.0.0", summary="Is short.", arity=-7)(handler)
-    command = COMMANDS[b"X.OWN"]
-    assert (command.flags, command.keys, command.acl, command.since, command.summary, command.arity) == (
-        set(),
-        ALL_KEYS,
-        set(),
-        "3.0.0",
-        "Is short.",
-        -7,
-    )
 
 
 @pytest.mark.usefixtures("added")

@@ -9,7 +9,7 @@ import pytest
 from engine.core import dispatch
 from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, Option
 from engine.core.table.registry import COMMANDS
-from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
+from engine.core.table.syntax import Argument, arguments
 
 
 def shown(argument: Argument) -> str:
@@ -45,27 +45,6 @@ def shown(argument: Argument) -> str:
 )
 def test_a_syntax_line_is_understood(syntax: str, meaning: str) -> None:
     assert " ".join(map(shown, arguments(syntax))) == meaning
-
-
-@pytest.mark.parametrize(
-    ("syntax", "arity", "in_help"),
-    [
-        ("", 1, ""),
-        ("key", 2, "<key>"),
-        ("key [key ...]", -2, "<key> [<key> ...]"),
-        ("[message]", -1, "[<message>]"),
-        ("key field value [field value ...]", -4, "<key> <field> <value> [<field> <value> ...]"),
-        ("source destination <LEFT | RIGHT>", 4, "<source> <destination> (LEFT|RIGHT)"),
-        ("key MAXLEN | MINID [= | ~] threshold", -4, "<key> MAXLEN|MINID [=|~] <threshold>"),
-        ("<LIB-NAME libname | LIB-VER libver>", 3, "(LIB-NAME <libname>|LIB-VER <libver>)"),
-        ("<* | id> [MAXAGE maxage]", -2, "(*|<id>) [MAXAGE <maxage>]"),
-        ("<a | b c>", -2, "(<a>|<b> <c>)"),
-    ],
-)
-def test_arity_and_help_line_follow_from_the_syntax(syntax: str, arity: int, in_help: str) -> None:
-    """The arity is the minimum number of words, negative if an argument is optional or repeated."""
-    assert arity_of(syntax, words=1) == arity
-    assert placeholders(syntax) == in_help
 
 
 def test_every_declaration_has_a_summary_and_a_valid_syntax() -> None:
