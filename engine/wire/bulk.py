@@ -170,12 +170,6 @@ def _with_margin(word: bytes) -> Lengths:
     return Lengths(max(len(word) - 2, 0), len(word) + 2)
 
 
-def agrees(form: Form, words: list[bytes]) -> bool:
-    """Return whether ``words`` have the form's constant words in the same positions."""
-    pairs = zip(form.head + form.body, words, strict=True)
-    return all(constant == word for constant, word in pairs if isinstance(constant, bytes))
-
-
 def joined(form: Form, words: list[bytes]) -> Form:
     """Return ``form``, widened to match ``words``."""
     lengths = 0
@@ -257,10 +251,6 @@ _SAMPLE = 8
 _FIRST_WINDOW = 24
 #: Maximum number of forms kept for one client.
 _MOST_FORMS = 16
-#: Number of commands found with a form after which commands with other keys or fields get a form of their own. Before
-#: that, they widen the form.
-_SETTLED = 10_000
-
 #: The beginning of the shortest XADD.
 _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 
@@ -283,7 +273,7 @@ def next_start(data: bytes) -> int:
 class Scanner:
     """Finds the runs of one client. ``patience``: number of commands to see before compiling an expression."""
 
-    __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen", "_served")
+    __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen")
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
@@ -292,8 +282,6 @@ class Scanner:
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None
         self._pattern: Pattern | None = None
-        #: Number of commands found with the current form.
-        self._served = 0
 
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
         """Return the run of XADDs that begins at ``at``; None if there is no run, or no expression for it yet."""
@@ -304,10 +292,7 @@ class Scanner:
             first = None if pattern is None else pattern.expression.match(data, at)
         if pattern is None or first is None:
             return None
-        run = _find(pattern, data, at, first.end() - at)
-        if run is not None:
-            self._served += run.count
-        return run
+        return _find(pattern, data, at, first.end() - at)
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
         """Return the expression for the command at ``at``, compiled if the client has sent enough commands."""
@@ -332,9 +317,7 @@ class Scanner:
         if self._seen < self._patience:
             return None
         self._seen = 0
-        if form is None or (self._served >= _SETTLED and not agrees(form, words)):
-            form = form_of(words, head)
-        form = joined(form, words)
+        form = joined(form_of(words, head) if form is None else form, words)
         # Bytes in a value may look like a command. The form then becomes wider than necessary, which does no harm.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
@@ -345,7 +328,6 @@ class Scanner:
         if len(self._forms) >= _MOST_FORMS:
             self._forms.clear()
         self._forms[kind] = form
-        self._served = 0
         self._use(form)
         return self._pattern
 

@@ -198,20 +198,3 @@ def test_the_scanner_compiles_an_expression_after_few_commands():
         pass
     for _ in range(5):
         assert scanner.scan(pipeline).count == scanner.scan(other).count == 16
-
-
-def test_the_scanner_forgets_old_fields_of_a_long_connection():
-    """After few commands a run's form covers old and new fields; after many commands it covers only the new ones."""
-
-    def scanned(scanner: Scanner, name: bytes, count: int) -> AddRun:
-        run = scanner.scan(encoded(b"XADD", b"to-" + name, b"*", name, b"1") * count)
-        assert run is not None
-        assert run.count == count
-        return run
-
-    scanner = Scanner()
-    scanned(scanner, b"temperature", 200)
-    assert scanned(scanner, b"humidity", 200).keys is not None
-    scanner = Scanner()
-    scanned(scanner, b"temperature", 20_000)
-    assert scanned(scanner, b"humidity", 200).keys is None
