@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.core.streams.compressed.packer import batch_of
+from engine.core.streams.packer import batch_of
 from streamwire.entry_batch import Values
 from streamwire.frames import fields_of
 

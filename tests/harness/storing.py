@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.core.dispatch import Core
 from engine.core.streams.compressed.disk_entries import Stored
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.segment import Plain
 from engine.shell.durability.files import Files
 from engine.shell.durability.segments import FOLDER, SegmentFiles

@@ -11,8 +11,8 @@ import sys
 
 from engine.__main__ import main
 from engine.core.commands.streams import columns
-from engine.core.streams import segment
-from engine.core.streams.compressed import packed, packer
+from engine.core.streams import packer, segment
+from engine.core.streams.compressed import packed
 from engine.shell.housekeeping import cold_packer
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.formats.damage import DamagedError
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.segment import Storage
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError

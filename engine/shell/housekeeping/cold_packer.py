@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed, compress
-from engine.core.streams.compressed.packer import Packing, pack, unpacked
+from engine.core.streams.packer import Packing, pack, unpacked
 from engine.core.streams.segment import Body, Plain, Segment, Storage
 from engine.settings.config import Config
 from engine.shell.clock import Ticker

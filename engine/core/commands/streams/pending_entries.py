@@ -526,16 +526,16 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
     def work() -> Work[Reply]:
         parts: list[bytes | memoryview] = []
-        taken, cursor = 0, None
-        while not search.is_over:
-            if cursor is not None:
-                yield
-            cursor = search.cursor
+        taken = 0
+        while True:
             claim = begun()
             search.go_on(claim, pace.WORK)
             claim.effects.flush()
             parts += claim.parts
             taken += claim.taken
+            if search.is_over:
+                break
+            yield
         claimed = paged(list(parts)) if justid else Frames(taken, parts)
         return holding([ids.text(search.cursor), claimed, paged(search.deleted)])
 

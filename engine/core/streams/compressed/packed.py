@@ -20,7 +20,7 @@ share one run of zeros, which is the normal case for ``seq`` and frequent in the
 deltas of at most one chunk are added up. Columns and chunks share one buffer, because small buffers would each waste
 part of a page.
 
-``engine.core.streams.compressed.packer`` creates packed entries. If all entries have the same field names, it can store
+``engine.core.streams.packer`` creates packed entries. If all entries have the same field names, it can store
 columns instead of frames (``engine.core.streams.compressed.packed_columns``).
 
 Each chunk is compressed separately, so it can be read without the other chunks. The package ``zstandard`` compresses

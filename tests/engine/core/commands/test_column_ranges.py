@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from engine.core.commands.streams import columns
 from engine.core.protocol.replies import NIL_ARRAY, CommandError
-from engine.core.streams import segment
-from engine.core.streams.compressed import packer
+from engine.core.streams import packer, segment
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_extensions import Client
 from tests.engine.core.streams.test_storage import pack_cold

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol import ids
-from engine.core.streams.compressed.packer import MOST_FIELDS
+from engine.core.streams.packer import MOST_FIELDS
 from streamwire.frames import frame
 from tests.harness.columns import split
 

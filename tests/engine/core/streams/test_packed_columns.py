@@ -14,7 +14,7 @@ from engine.core.streams.compressed import packed
 from engine.core.streams.compressed.disk_entries import form_of, of_form, opened, payload
 from engine.core.streams.compressed.packed import SpanCache, compress
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.segment import Plain
 from streamwire.frames import frame
 from tests.harness.columns import split_slowly, texts

@@ -17,7 +17,7 @@ from engine.core.streams import segment
 from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed
 from engine.core.streams.compressed.packed import SpanCache, compress
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
 from engine.core.streams.segment import Plain, Storage
 from engine.core.streams.stream import Stream

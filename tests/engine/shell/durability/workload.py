@@ -12,7 +12,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams import segment
 from engine.core.streams.compressed import packed
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.stream import Stream
 from tests.harness.replay import NOW_US, new_core, state
 

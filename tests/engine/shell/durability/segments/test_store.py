@@ -15,7 +15,7 @@ import pytest
 from engine.core.formats.damage import DamagedError
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.compressed.packed import SpanCache
-from engine.core.streams.compressed.packer import pack
+from engine.core.streams.packer import pack
 from engine.core.streams.segment import Plain
 from engine.shell.durability import segments as segment_file
 from engine.shell.durability import segments as store
