@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from engine.core.formats.rdb import group_fields
-from engine.core.keyspace.hash import Hash, HashImage
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group, shown
@@ -37,7 +37,7 @@ def commands(image: Image) -> Iterator[bytes]:
         for key, value, deadline in db.items():
             if isinstance(value, Stream):
                 yield from _stream(key, value, image.idmp_defaults)
-            elif isinstance(value, Hash | HashImage):
+            elif isinstance(value, Hash):
                 pairs = iter(value.items())
                 while some := list(islice(pairs, _AT_ONCE)):
                     yield encode([b"HSET", key, *(word for pair in some for word in pair)])

@@ -8,8 +8,6 @@ the same order. So a field that exists throughout an iteration is returned, poss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 #: Number of removed names that the list for HSCAN may have besides the size of the hash.
 _REMOVED = 64
 
@@ -56,27 +54,3 @@ class Hash(dict[bytes, bytes]):
     def tables(self) -> tuple[Hash | list[bytes], ...]:
         """Return the internal tables, so that the caller can free them in pieces."""
         return (self, self._names) if self._names else (self,)
-
-
-class HashImage:
-    """The fields and values of a hash at one moment.
-
-    It has two lists, because lists are copied in half of the time of a dictionary.
-    """
-
-    __slots__ = ("_names", "_values")
-
-    def __init__(self, fields: Hash) -> None:
-        self._names = list(fields)
-        self._values = list(fields.values())
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the fields with their values."""
-        return zip(self._names, self._values, strict=True)
-
-    def tables(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the internal tables, so that the caller can free them in pieces."""
-        return self._names, self._values

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import Hash, HashImage
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol import pace
 from engine.core.streams.segment import Storage
@@ -33,8 +33,6 @@ _KEY_US = 0.2
 _DEADLINE_US = 0.4
 #: Number of fields that can be copied in about a microsecond.
 _FIELDS_PER_US = 25
-#: Number of fields of a hash that are freed at once.
-_FREED = 5000
 
 #: Keys, their values, and deadlines by key in milliseconds since the epoch.
 Part = tuple[list[bytes], list[Any], dict[bytes, int]]
@@ -87,15 +85,8 @@ class Image:
         for database in self.databases:
             while database.parts:
                 for value in database.parts.pop()[1]:
-                    if isinstance(value, HashImage):
-                        _empty(value)
-
-
-def _empty(fields: HashImage) -> None:
-    """Empty the image of a hash in small steps, between which other threads can run."""
-    for table in fields.tables():
-        while table:
-            del table[-_FREED:]
+                    while isinstance(value, Hash) and value:
+                        value.popitem()
 
 
 def capture(databases: Sequence[Database], config: Config, now: int) -> Image:
@@ -323,4 +314,4 @@ def _copy(value: Any, storage: Storage) -> Any:
     """Return the image's copy of a value."""
     if isinstance(value, Stream):
         return value.copy(storage)
-    return HashImage(value) if isinstance(value, Hash) else value
+    return value.copy() if isinstance(value, Hash) else value

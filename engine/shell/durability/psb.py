@@ -63,7 +63,7 @@ from engine.core.formats.damage import (
 from engine.core.formats.rdb import group_fields
 from engine.core.formats.rdb.group_fields import CONSUMER, GROUP
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import Hash, HashImage
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError, form_of, of_form, opened
@@ -450,7 +450,7 @@ def decode(
 def _value(value: Any, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     if isinstance(value, Stream):
         return [b"x", *_stream_fields(value, put, named, pause)]
-    if isinstance(value, Hash | HashImage):
+    if isinstance(value, Hash):
         return [b"h", 0, [word for pair in value.items() for word in pair]]
     return [b"s", value]
 

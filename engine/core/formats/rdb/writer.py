@@ -16,7 +16,7 @@ from engine.core.formats.rdb import group_fields, stream_writer
 from engine.core.formats.rdb.primitives import RunningSum, length, string
 from engine.core.formats.rdb.stream_writer import rest
 from engine.core.formats.rdb.value_reader import HASH, STRING, VALKEY_VERSION, forms_version
-from engine.core.keyspace.hash import Hash, HashImage
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.protocol import pace
 from engine.core.streams.stream import Stream
@@ -46,12 +46,12 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     if isinstance(value, Stream):
         form = min(group_fields.newest_form(forms_version(version)), stream_writer.form_of(value))
         return form, stream_writer.encode(value, form)
-    if isinstance(value, Hash | HashImage):
+    if isinstance(value, Hash):
         return HASH, _pairs(value)
     return STRING, iter((string(value),))
 
 
-def _pairs(fields: Hash | HashImage) -> Iterator[bytes]:
+def _pairs(fields: Hash) -> Iterator[bytes]:
     parts = [length(len(fields))]
     size = 0
     for field, value in fields.items():
