@@ -255,14 +255,6 @@ _MOST_FORMS = 16
 _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 
 
-@dataclass(slots=True)
-class AddRun(XaddRun):
-    """A contiguous run in a buffer."""
-
-    #: Offset in the buffer at which the run ends.
-    end: int = 0
-
-
 def next_start(data: bytes) -> int:
     """Return the likely start of the first XADD after the first command of ``data``; 0 if no XADD follows."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
@@ -283,7 +275,7 @@ class Scanner:
         self._form: Form | None = None
         self._pattern: Pattern | None = None
 
-    def scan(self, data: bytes, at: int = 0) -> AddRun | None:
+    def scan(self, data: bytes, at: int = 0) -> XaddRun | None:
         """Return the run of XADDs that begins at ``at``; None if there is no run, or no expression for it yet."""
         pattern = self._pattern
         first = None if pattern is None else pattern.expression.match(data, at)
@@ -335,7 +327,7 @@ class Scanner:
         self._form, self._pattern = form, compiled(form)
 
 
-def _find(pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
+def _find(pattern: Pattern, data: bytes, at: int, size: int) -> XaddRun | None:
     """Return the contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
     window = _FIRST_WINDOW * size
     columns, sizes, covered = _contiguous(pattern, data, at, at + window)
@@ -358,7 +350,7 @@ def _find(pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
         if pattern.entry_id >= 0:
             ids = columns[pattern.entry_id]
             head[-1] = word_in(ids[0])
-    return AddRun(len(sizes), head, pattern.words, columns[pattern.body], sizes, keys, ids, at)
+    return XaddRun(len(sizes), head, pattern.words, columns[pattern.body], sizes, keys, ids, at)
 
 
 def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:

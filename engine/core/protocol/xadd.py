@@ -92,6 +92,8 @@ class XaddRun:
     keys: list[bytes] | None = None
     #: Each command's ID as a bulk string; None: all are ``*``.
     ids: list[bytes] | None = None
+    #: Offset in the parsed buffer at which the commands end.
+    end: int = 0
 
     def distinct_keys(self) -> list[bytes]:
         """Return the keys of the commands, each once."""

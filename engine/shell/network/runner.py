@@ -29,6 +29,7 @@ from engine.core.clients.session import Buffers, Session
 from engine.core.dispatch import Core, FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
+from engine.core.protocol.xadd import XaddRun
 from engine.shell.clock import now_ns, now_us
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.housekeeping.memory import MemoryLimit, give_back
@@ -40,7 +41,7 @@ from engine.shell.observation.process_facts import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name
 from engine.text import messages
-from engine.wire.bulk import AddRun, Scanner, next_start
+from engine.wire.bulk import Scanner, next_start
 from engine.wire.encode import RESP2, RESP3, Out, encode, encoded, pages_of
 from engine.wire.parser import RequestParser
 
@@ -597,7 +598,7 @@ class Runner:
         if core.telemetry.latency_ms:
             self.watchdog.note_work(now, [steps.argv])
 
-    def run_adds(self, connection: Client, run: AddRun) -> bool:
+    def run_adds(self, connection: Client, run: XaddRun) -> bool:
         """Run a pipeline of XADDs together and send its replies; return False if its commands must run one by one."""
         core, session = self.core, connection.session
         if core.pause.until or session.reply_mode != "on":

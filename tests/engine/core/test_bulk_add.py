@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED
+from engine.core.protocol.xadd import XaddRun
 from engine.settings.config import Config
-from engine.wire.bulk import WORTH_IT, AddRun, Scanner
+from engine.wire.bulk import WORTH_IT, Scanner
 from engine.wire.encode import encode
 from engine.wire.parser import RequestParser
 
@@ -87,7 +88,7 @@ def encoded_reply(reply) -> list[bytes]:
     return out
 
 
-def scan(data: bytes) -> AddRun | None:
+def scan(data: bytes) -> XaddRun | None:
     return Scanner(patience=0).scan(data)
 
 
