@@ -320,26 +320,28 @@ def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable
 
 
 #: Columns of a block's row: number of records, number of the consumer, delivery time, delivery count, oldest delivery
-#: time, and 1. All are stored as unsigned numbers. Earlier releases wrote 0 for blocks whose records have the same
-#: consumer, time and count, without arrays of these; now the three columns are 0.
+#: time, and whether the records differ in consumer, time or count. All are stored as unsigned numbers.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
-    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, consumers, times and counts.
-    Return the numbers of these parts; an empty list if there are no blocks.
+    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and consumers, times and counts of
+    blocks whose records differ. Return the numbers of these parts, with -1 for an empty array; an empty list if there
+    are no blocks.
     """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])
     for block, _, _ in pending.blocks(0, ids.MAX_ID):
-        table.extend((len(block), 0, 0, 0, block.oldest & _U64, 1))
-        arrays = block.ms, block.seq, block.owners, block.times, block.counts
-        for buffers, column in zip(parts, arrays, strict=True):
+        values = block.owners, block.times, block.counts
+        uneven = any(column != column[:1] * len(column) for column in values)
+        table.extend((len(block), *(column[-1] & _U64 for column in values), block.oldest & _U64, int(uneven)))
+        arrays = (block.ms, block.seq, *values) if uneven else (block.ms, block.seq)
+        for buffers, column in zip(parts, arrays, strict=False):
             buffers.append(memoryview(column).cast("B"))
     if not table:
         return []
-    return [put([table.tobytes()]), *map(put, parts)]
+    return [put([table.tobytes()]), *(put(buffers) if buffers else -1 for buffers in parts)]
 
 
 def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) -> PendingList:
