@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    # Turn off the notice of lost data (`spark_streams.embedded.supervisor`): after a test run, the loss is intended.
+    # Turn off the warning that data is in memory (`spark_streams.embedded.launcher`): in tests this is intended.
     os.environ.setdefault("PYSTREAMS_EMBEDDED_NOTICES", "off")
 
 

@@ -12,7 +12,7 @@ import redis
 
 from pystreams.testing import FaultProxy, Server, add, engine, entries, wait_until
 from pystreams.testing.servers import VARIABLE
-from spark_streams.embedded import supervisor
+from spark_streams.embedded import launcher
 from tests import ROOT
 
 
@@ -103,7 +103,7 @@ print(*sorted(set(sys.modules) - before))
 """
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["pystreams", "pystreams.testing", "pystreams.testing.plugin"]
-    assert f'"{supervisor.NOTICES}", "off"' in (ROOT / "pystreams" / "testing" / "plugin.py").read_text()
+    assert f'"{launcher.NOTICES}", "off"' in (ROOT / "pystreams" / "testing" / "plugin.py").read_text()
     assert f'"{VARIABLE}"' in (ROOT / "engine" / "shell" / "clock.py").read_text()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert entry == {"pystreams.testing.plugin": "pystreams.testing.plugin"}

@@ -1,4 +1,4 @@
-"""Embedded engine: one per driver, its directory, its notices to users, and its end with the driver."""
+"""Embedded engine: one per driver, its directory, its warnings, and its end with the driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tmp_path() -> Iterator[Path]:
     """Temporary directory with a short path, because the path of a Unix socket is limited."""
     directory = Path(tempfile.mkdtemp(prefix="ps-"))
     yield directory
-    for left in [supervisor.record_in(path.parent) for path in directory.rglob("state.json")]:
+    for left in [supervisor.record_in(path.parent) for path in directory.rglob("processes")]:
         wait_for(lambda left=left: left is None or not left.supervisor.runs(), "the engines to end with their drivers")
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -89,7 +89,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 def state(tmp_path: Path) -> Record:
     """Return the record that the supervisor has written."""
-    (path,) = tmp_path.glob("pystreams-*/*/state.json")
+    (path,) = tmp_path.glob("pystreams-*/*/processes")
     found = supervisor.record_in(path.parent)
     assert found is not None
     return found
@@ -98,7 +98,6 @@ def state(tmp_path: Path) -> Record:
 def wait_until_removed(tmp_path: Path, left: Record) -> None:
     """Wait until engine and supervisor have ended and their directory is removed."""
     for process in (left.engine, left.supervisor):
-        assert process is not None
         wait_for(lambda process=process: not process.runs(), f"process {process} to end")
     wait_for(lambda: not list(tmp_path.glob("pystreams-*")), "the directory to be removed")
 
@@ -123,8 +122,7 @@ def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> 
     assert first == second
     assert not others
     running = state(tmp_path)
-    assert running.url == first
-    assert running.usable()
+    assert running.engine.runs()
     assert driver.stdin is not None
     driver.stdin.close()
     driver.wait()
@@ -151,14 +149,17 @@ def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signa
     wait_until_removed(tmp_path, running)
 
 
-def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
-    """If the supervisor is killed, the engine ends, and the next request starts a new one."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_engine_ends_with_its_supervisor_and_is_started_again(
+    run: Run, tmp_path: Path, number: signal.Signals
+) -> None:
+    """If the supervisor is killed or stopped, the engine ends, and the next request waits for that and starts one."""
     driver = run(ONE)
     line(driver)
     before = state(tmp_path)
-    os.kill(before.supervisor.pid, signal.SIGKILL)
-    if sys.platform.startswith("linux"):
-        wait_for(lambda: not before.usable(), "the engine to end")
+    os.kill(before.supervisor.pid, number)
+    if number == signal.SIGKILL and sys.platform.startswith("linux"):
+        wait_for(lambda: not before.engine.runs(), "the engine to end")
     assert driver.stdin is not None
     driver.stdin.write("\n")
     driver.stdin.flush()
@@ -169,41 +170,46 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
     wait_until_removed(tmp_path, after)
 
 
-def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
-    """An engine that ends at its start is an error that names the log file; the next driver removes its directory."""
-    program = """
-        from spark_streams import errors
-        from spark_streams.embedded import launcher as embedded
-        try:
-            embedded.url()
-        except errors.EmbeddedError as error:
-            print(error.condition, error.parameters["log"], flush=True)
-    """
-    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c raise(SystemExit('no'))"})
-    condition, log = line(driver).split()
-    assert condition == "EMBEDDED_NOT_STARTED"
-    assert Path(log).name == "log"
+FAILING = """
+    from spark_streams import errors
+    from spark_streams.embedded import launcher
+    try:
+        launcher.address(start_seconds={seconds})
+    except errors.EmbeddedError as error:
+        print(error, error.parameters.get("log"), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "seconds", "expected"),
+    [
+        (
+            "raise(SystemExit('no'))",
+            DEADLINE,
+            "[EMBEDDED_NOT_STARTED] The embedded engine did not start: it ended with status 1: no. ",
+        ),
+        (
+            "import(time);time.sleep(99)".replace("import(time)", "time=__import__('time')"),
+            0.5,
+            "[EMBEDDED_NOT_STARTED] The embedded engine did not start: it was not ready after 0.5 seconds. ",
+        ),
+        (
+            "print('missing\\x20package\\x20nonesuch');exit(1)",
+            DEADLINE,
+            f"[EMBEDDED_NOT_INSTALLED] The embedded engine "
+            f"needs the package 'nonesuch', which {sys.executable} does not have. Install the engine's packages (pip "
+            "install 'pystreams-spark[engine]'), or set the option 'url' to a server.",
+        ),
+    ],
+)
+def test_an_engine_that_does_not_start_is_an_error(run: Run, engine: str, seconds: float, expected: str) -> None:
+    """An engine that ends or hangs at its start is an error with the reason; the next driver removes its directory."""
+    driver = run(FAILING.format(seconds=seconds), **{launcher.COMMAND: f'{sys.executable} -c "{engine}"'})
+    error, _, log = line(driver).rpartition(" ")
+    assert error.startswith(expected)
     driver.wait()
     line(run(ONE))
-    assert not Path(log).parent.exists(), "the next driver removes the directory of a driver that has ended"
-
-
-def test_a_package_that_is_missing_is_named(run: Run) -> None:
-    """If the engine lacks a package, the error names the package and alternatives."""
-    program = """
-        from spark_streams import errors
-        from spark_streams.embedded import launcher
-        try:
-            launcher.url()
-        except errors.EmbeddedError as error:
-            print(error)
-    """
-    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c \"print('missing package nonesuch')\""})
-    assert line(driver) == (
-        f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'nonesuch', which {sys.executable} does not "
-        "have. Install the engine's packages (pip install 'pystreams-spark[engine]'), or set the option 'url' to a "
-        "server."
-    )
+    assert log == "None" or not Path(log).parent.exists()
 
 
 CLIENT_LATER = """
@@ -339,7 +345,7 @@ KEPT = """
 def runs(tmp_path: Path) -> bool:
     """Return whether the record of an engine with a data directory still exists."""
     try:
-        return any(tmp_path.glob("pystreams-*/*/*/state.json"))
+        return any(tmp_path.glob("pystreams-*/*/*/processes"))
     except FileNotFoundError:  # a directory was removed during the search
         return True
 
@@ -452,13 +458,12 @@ REMOVED = """
     from pathlib import Path
     from spark_streams.embedded import drivers, launcher
     from spark_streams.errors import EmbeddedError
-    launcher._ENDING_SECONDS = 0.1
     print(launcher.url(), flush=True)
     sys.stdin.readline()
     shutil.rmtree(Path(launcher.url().removeprefix("unix://")).parent)
     for each in ("the process that knows it", "one that Spark starts"):
         try:
-            print(launcher.url(), flush=True)
+            print(launcher.address(ending_seconds=0.1), flush=True)
         except EmbeddedError as error:
             print(error, flush=True)
         os.environ.pop(drivers.VARIABLE, None)
@@ -478,80 +483,41 @@ def test_no_second_engine_starts_after_its_directory_was_removed(run: Run, tmp_p
     error = line(driver)
     assert "[EMBEDDED_NO_DIRECTORY]" in error
     assert "removed while its engine runs" in error
-    assert first.engine is not None
     assert first.engine.runs()
-    assert not [*tmp_path.glob("pystreams-*/*/state.json")]
+    assert not [*tmp_path.glob("pystreams-*/*/processes")]
     driver.stdin.close()
     driver.wait()
     wait_until_removed(tmp_path, first)
 
 
-WRITER = """
+WARNED = """
     from spark_streams.embedded import launcher
+    import os, signal
     for _ in range(2):
         client = launcher.connect({directory!r})
-    for name, entries in (("orders", 1200), ("a", 3), ("b", 2), ("c", 1), ("pystreams:queries", 7)):
-        with client.pipeline(transaction=False) as pipeline:
-            for n in range(entries):
-                pipeline.xadd(name, {{"n": n}})
-            pipeline.execute()
-    client.xadd("done", {{"n": 1}})
-    for name in ("orders", "done"):
-        client.xgroup_create(name, "g", "0")
-    client.xreadgroup("g", "me", {{"orders": ">"}}, count=200)
-    (_, ((entry, _),)), = client.xreadgroup("g", "me", {{"done": ">"}})
-    client.xack("done", "g", entry)
-    {ending}
+    (running,) = launcher.running()
+    client.shutdown(nosave=True)
+    while launcher.running():
+        pass
+    launcher.url({directory!r})
 """
 
 
-def errors(run: Run, *, directory: str | None = None, ending: str = "", **environment: str) -> list[str]:
-    """Return the lines of the driver's standard error after all processes have closed it."""
-    driver = run(
-        WRITER.format(directory=directory, ending=ending),
-        None,
-        subprocess.PIPE,
-        **{launcher.COMMAND: "", **environment},
-    )
-    return driver.communicate(timeout=DEADLINE)[1].splitlines()
-
-
-def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
-    """One line at the start reports where the data is kept, and one at the end reports the discarded entries."""
-    began, ended = errors(run)
-    assert began.startswith(
-        "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
-    )
-    assert "'url' or 'embedded.dir', or the environment variable PYSTREAMS_URL" in began
-    assert ended.startswith("pystreams: The embedded engine kept its data in memory and ends with its driver.")
-    assert "It discards 1,006 unread and 200 unacknowledged entries in 4 streams: " in ended
-    assert "orders (1,000 unread, 200 pending), a (3 unread), b (2 unread) and 1 more. To keep them," in ended
-
-
-def test_the_end_is_reported_if_the_driver_is_killed(run: Run) -> None:
-    """If the driver is killed, the supervisor writes the notice."""
-    assert "It discards 1,006 unread" in errors(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
-
-
-def test_the_end_of_the_engine_is_reported(run: Run) -> None:
-    """If the engine ends before its driver, the last line reports the loss of its data."""
-    lines = errors(run, ending="client.shutdown(nosave=True)")
-    assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
-    assert lines[-1].endswith("are lost; the next query starts an empty engine.")
-
-
-def test_the_end_of_an_engine_that_keeps_its_data_reports_no_loss(run: Run, tmp_path: Path) -> None:
-    """If an engine with a data directory ends before its driver, the notice says that the data remains."""
-    lines = errors(run, directory=str(tmp_path / "kept"), ending="client.shutdown(nosave=True)")
-    assert lines[-1].endswith("The next query starts it again with the data in its directory.")
-
-
-def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path) -> None:
-    assert errors(run, directory=str(tmp_path / "kept")) == []
-
-
-def test_notices_can_be_silenced(run: Run) -> None:
-    assert errors(run, **{supervisor.NOTICES: "off"}) == []
+@pytest.mark.parametrize(
+    ("directory", "notices", "expected"),
+    [(None, "on", ["No server", "The emb", "No server"]), (None, "off", []), ("kept", "on", [])],
+)
+def test_data_in_memory_and_its_loss_are_logged(
+    run: Run, tmp_path: Path, directory: str | None, notices: str, expected: list[str]
+) -> None:
+    """A warning says where data in memory is kept, and another one that the engine ended before its driver."""
+    environment = {launcher.COMMAND: "", launcher.HOME: str(tmp_path / "home"), launcher.NOTICES: notices}
+    driver = run(WARNED.format(directory=directory), None, subprocess.PIPE, **environment)
+    lines = driver.communicate(timeout=DEADLINE)[1].splitlines()
+    assert [each[: len(start)] for each, start in zip(lines, expected, strict=True)] == expected
+    if lines:
+        assert "keeps all streams in memory, until its driver ends" in lines[0]
+        assert "'url' or 'embedded.dir', or the environment variable PYSTREAMS_URL" in lines[0]
 
 
 RUNNING = """
