@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from streamclient.errors import PystreamsError, error, fail
 from streamclient.formats import avro, protobuf
 from streamclient.formats.schemas import (
-    Budget,
+    LEVELS,
     Format,
     Schema,
     UndecodableError,
-    most_items,
+    is_deep,
     package,
     split,
     split_indexes,
@@ -167,32 +166,20 @@ def schema_in(form: str, path: str, message: str | None = None) -> Schema:
 
 
 def _json(value: bytes) -> Any:
-    budget = Budget(most_items(len(value)))
     try:
-        budget.spend(_opened(value))
         found = json.loads(value.decode(), parse_constant=str, parse_float=_finite)
         if b"\\u" in value:
             json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate, which is not text
     except (ValueError, RecursionError) as cause:
         raise UndecodableError(f"the value is not JSON: {cause}") from cause
-    budget.check_levels(found)
+    return _checked(found, value.count(b"{") + value.count(b"["))
+
+
+def _checked(found: Any, most: int) -> Any:
+    """Return a value with at most `most` levels. Raises UndecodableError if it is nested too deep."""
+    if most > LEVELS and is_deep(found):
+        raise UndecodableError(f"the value is nested in more than {LEVELS} levels")
     return found
-
-
-def _opened(value: bytes) -> int:
-    """Return an upper bound for the number of objects and arrays in a JSON text.
-
-    The bound is the number of opening brackets. If it exceeds the permitted number of items, brackets within strings
-    are not counted.
-    """
-    found = value.count(b"{") + value.count(b"[")
-    if found > most_items(len(value)):
-        outside = _TEXT.sub(b"", value)
-        found = outside.count(b"{") + outside.count(b"[")
-    return found
-
-
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
 
 
 def _finite(text: str) -> float | str:
@@ -208,20 +195,13 @@ def _is_container(first: int) -> bool:
 
 def _message_pack(value: bytes) -> Any:
     msgpack = package("msgpack")
-    budget = Budget(most_items(len(value)))
-
-    def counted(item: Any) -> Any:
-        budget.spend()
-        return item
-
     try:
         # `unpackb` allocates a list with its announced size, so first check that the value is complete.
         unpacker = msgpack.Unpacker(max_buffer_size=len(value), strict_map_key=False, timestamp=3)
         unpacker.feed(value)
         unpacker.skip()
-        found = msgpack.unpackb(value, strict_map_key=False, timestamp=3, object_hook=counted, list_hook=counted)
-        budget.check_levels(found)
-        return avro.as_json(found)
+        found = msgpack.unpackb(value, strict_map_key=False, timestamp=3)
+        return avro.as_json(_checked(found, len(value)))
     except UndecodableError:
         raise
     except (msgpack.UnpackException, ValueError, TypeError, OverflowError, RecursionError) as cause:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamclient.errors import error, fail
-from streamclient.formats.schemas import ITEMS, Budget, Reference, Schema, UndecodableError, most_items, package
+from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
 
 _WRONG = (TypeError, ValueError, RecursionError)
 _MAIN = "schema.proto"  # name for a file that has none
@@ -177,87 +177,10 @@ class Messages:
 
 def parse(kind: Any, data: bytes) -> Any:
     """Parse bytes as a message. Raises UndecodableError if they are invalid."""
-    if len(data) > _SHORTEST * ITEMS:
-        _Count(data, kind.DESCRIPTOR.file.pool).run(kind.DESCRIPTOR)
     try:
         return kind.FromString(data)
     except package("google.protobuf.message").DecodeError as cause:
         raise UndecodableError(str(cause)) from cause
-
-
-_SHORTEST = 2  # minimum size in bytes of a nested message
-_VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)  # wire types
-_ANY = "google.protobuf.Any"
-
-
-class _Count:
-    """Counts the messages in a message. Stops at malformed bytes, which the parser refuses."""
-
-    def __init__(self, data: bytes, pool: Any) -> None:
-        self._data = data
-        self._pool = pool
-        self._budget = Budget(most_items(len(data)))
-
-    def run(self, descriptor: Any) -> None:
-        """Raise UndecodableError if there are more messages than the budget allows."""
-        todo = [(descriptor, 0, len(self._data))]
-        try:
-            while todo:
-                todo += self._below(*todo.pop())
-        except IndexError:
-            return  # the message is truncated
-
-    def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Count a message, and return (type, start, end) of each nested message."""
-        self._budget.spend()
-        found: list[tuple[Any, int, int]] = []
-        groups: list[Any] = []  # types of the messages that enclose a group
-        ranges: dict[int, tuple[int, int]] = {}
-        top = descriptor
-        while at < end:
-            tag, at = self._varint(at)
-            kind = tag & 7
-            field = None if descriptor is None else descriptor.fields_by_number.get(tag >> 3)
-            inner = None if field is None else field.message_type
-            if kind == _VARINT:
-                _, at = self._varint(at)
-            elif kind == _LENGTH:
-                size, at = self._varint(at)
-                if inner is not None:
-                    found.append((inner, at, min(at + size, end)))
-                elif not groups:
-                    ranges[tag >> 3] = (at, min(at + size, end))
-                at += size
-            elif kind == _START:
-                self._budget.spend(inner is not None)
-                groups.append(descriptor)
-                descriptor = inner
-            elif kind == _END and groups:
-                descriptor = groups.pop()
-            elif kind in (_FIXED64, _FIXED32):
-                at += 8 if kind == _FIXED64 else 4
-            else:
-                break
-        if top is not None and top.full_name == _ANY and 1 in ranges and 2 in ranges:
-            found += self._packed(self._data[slice(*ranges[1])], *ranges[2])
-        return found
-
-    def _packed(self, url: bytes, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Return the type and range of the message in an Any, which is parsed when the Any is converted to JSON."""
-        try:
-            return [(self._pool.FindMessageTypeByName(url.rpartition(b"/")[2].decode()), at, end)]
-        except (KeyError, UnicodeDecodeError):
-            return []
-
-    def _varint(self, at: int) -> tuple[int, int]:
-        number = 0
-        for shift in range(0, 70, 7):
-            octet = self._data[at]
-            at += 1
-            number |= (octet & 127) << shift
-            if octet < 128:
-                return number, at
-        raise IndexError
 
 
 def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:

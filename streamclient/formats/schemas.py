@@ -4,11 +4,10 @@ A value that was written with a registry begins with a zero byte and the schema'
 Protobuf, the path of the message in its file follows: the number of indexes and the indexes, as zigzag varints. A
 single zero byte means the first message.
 
-Bounds keep the time and memory of decoding proportional to the size of a value. A value may have one item for every 8
-bytes, or 65,536 items if that is more. A value may be nested in up to 200 levels, and its numbers may have up to 4,300
-digits. Items are records, messages, maps, lists and list members of zero bytes. A value beyond a bound is malformed.
-The items of JSON, Avro and long Protobuf messages are counted before a value is decoded, and those of MessagePack while
-it is decoded. They are not counted if an Avro value cannot exceed the bound.
+Bounds keep the time and memory of decoding proportional to the size of a value, which is malformed beyond a bound. It
+may be nested in up to 200 levels, and its numbers may have up to 4,300 digits. In Avro, list members may have no bytes.
+So an Avro value may have one item for every 8 bytes, or 65,536 items if that is more. Items are records, maps, lists
+and list members without bytes, which are counted before a value is decoded unless it cannot exceed the bound.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def package(name: str) -> Any:
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
-#: Maximum number of items in a value of up to `ITEMS * BYTES_PER_ITEM` bytes.
+#: Maximum number of items in an Avro value of up to `ITEMS * BYTES_PER_ITEM` bytes.
 ITEMS = 65_536
 #: Number of bytes per item in longer values.
 BYTES_PER_ITEM = 8
@@ -151,11 +150,6 @@ class Budget:
         self._left -= count
         if self._left < 0:
             raise UndecodableError(f"there are more than {self._most:,} records, maps and lists")
-
-    def check_levels(self, value: Any) -> None:
-        """Raise UndecodableError if a value whose items were counted is nested too deep."""
-        if self._most - self._left > LEVELS and is_deep(value):
-            raise UndecodableError(f"the value is nested in more than {LEVELS} levels")
 
 
 def is_deep(value: Any, levels: int = LEVELS) -> bool:

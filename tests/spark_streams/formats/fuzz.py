@@ -47,7 +47,7 @@ from streamclient.formats.schemas import Schema, UndecodableError
 GROWTH_MB = 200
 #: Maximum processor time of one value, in seconds.
 SECONDS = 3.0
-LONGEST = 300_000  # size of the longest values, in bytes
+LONGEST = 200_000  # size of the longest values, in bytes
 
 AVRO = {
     "type": "record",
