@@ -1,11 +1,10 @@
-"""Write the texts that are generated from the connector's options: docs/reference/options.md and `builder.Options`.
+"""Write what is generated from the connector's options: docs/reference/options.md and `spark_streams.Options`.
 
-Run `python scripts/option_docs.py` after changing an option. A test fails if the page or `builder.py` differs.
+Run `python scripts/option_docs.py` after changing an option. A test fails if the page or the class differs.
 """
 
 from __future__ import annotations
 
-import textwrap
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -15,7 +14,7 @@ from streamclient.config.option import Option, options_of, shown_duration
 
 PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
 
-BUILDER_PART = Part(ROOT / "spark_streams" / "builder.py", r"# options: written by [^\n]*\n", "# end of options")
+CLASS_PART = Part(ROOT / "spark_streams" / "__init__.py", r"# options: written by [^\n]*\n", "# end of options")
 
 
 def paragraph(option: Option) -> str:
@@ -38,16 +37,14 @@ def written() -> str:
     return "".join(map(section_text, SECTIONS)) + "\n"
 
 
-def builder() -> str:
+def options_class() -> str:
     """Return the current class `Options`."""
-    lines = ["class Options(TypedDict, total=False):", '    """Options of a read or a write."""', ""]
+    lines = ["class Options(TypedDict, total=False):"]
+    lines += ['    """Options of a read or a write, which docs/reference/options.md describes."""', ""]
     for section in SECTIONS:
         hints = get_type_hints(section)
         for field, option in options_of(section).items():
             lines.append(f"    {option.name.replace('.', '_')}: {_annotation(hints[field], option)}")
-            default = option.shown_default()
-            meaning = option.meaning + (f" Default: {default}." if default else "")
-            lines += textwrap.wrap(f'"""{meaning}"""', 120, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines) + "\n"
 
 
@@ -74,4 +71,4 @@ _UNIONS = (UnionType, Union)
 
 if __name__ == "__main__":
     PART.write(written())
-    BUILDER_PART.write(builder())
+    CLASS_PART.write(options_class())

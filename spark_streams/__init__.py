@@ -1,22 +1,163 @@
 """The Spark data source `pystreams`: batch and streaming reads and writes of Redis streams.
 
-`register` registers it in a session, and `options` builds the options of a read or write. Spark calls
-`spark_streams.source`. `spark_streams.embedded.launcher` starts the engine for a driver that names no server.
+`register` registers it in a session. `options` returns the options of a read or write as a dict for Spark, with names
+and types for editors and type checkers:
+
+    spark.readStream.format("pystreams").options(**spark_streams.options(stream="orders", group="billing"))
+
+`scripts/option_docs.py` generates `Options` from the declarations of the options. A dot in an option's name is an
+underscore here: `tls_caFile` is `tls.caFile`. Spark calls `spark_streams.source`. `spark_streams.embedded.launcher`
+starts the engine for a driver that names no server.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
-from spark_streams.builder import options
+from spark_streams.config import options as parsing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
 __all__ = ["options", "register"]
+
+
+# fmt: off
+# options: written by scripts/option_docs.py
+class Options(TypedDict, total=False):
+    """Options of a read or a write, which docs/reference/options.md describes."""
+
+    url: str
+    embedded_dir: str
+    user: str
+    password: str
+    passwordFile: str
+    credentialProvider: str
+    sentinelUser: str
+    sentinelPassword: str
+    tls_caFile: str
+    tls_certFile: str
+    tls_keyFile: str
+    tls_keyPassword: str
+    tls_verify: Literal["full", "ca", "none"]
+    retryTimeoutMs: int | str | timedelta
+    stream: str
+    valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
+    valueField: str
+    nullValue: str
+    timeZone: str
+    valueSchema: str
+    valueSchemaFile: str
+    valueMessage: str
+    schemaRegistry_url: str
+    schemaRegistry_user: str
+    schemaRegistry_password: str
+    schemaRegistry_token: str
+    schemaRegistry_caFile: str
+    schemaRegistry_timeoutMs: int | str | timedelta
+    schemaRegistry_subject: str
+    schemaRegistry_register: bool
+    readFrom: Literal["primary", "preferReplica", "az"]
+    availabilityZone: str
+    streams: str | Sequence[str]
+    streamPattern: str
+    subscribePattern: str
+    streamPatternRefreshMs: int | str | timedelta
+    startingOffsets: str | Mapping[str, str]
+    startingTimestamp: str | int | datetime | Mapping[str, str | int]
+    startingOffsetsByTimestampStrategy: Literal["wait", "latest", "error"]
+    endingOffsets: str | Mapping[str, str]
+    endingTimestamp: str | int | datetime | Mapping[str, str | int]
+    failOnMissingStream: bool
+    failOnDataLoss: bool
+    group: str
+    groupIdPrefix: str
+    consume: Literal["range", "shared"]
+    ack: Literal["commit", "cursor", "none"]
+    consumer: str
+    groupTakeover: bool
+    groupLeaseMs: int | str | timedelta
+    claimIdleMs: int | str | timedelta
+    maxDeliveries: int | str
+    deadLetterStream: str
+    trimOnCommit: bool
+    maxEntriesPerTrigger: int | str
+    minEntriesPerTrigger: int | str
+    maxTriggerDelay: int | str | timedelta
+    maxBytesPerTrigger: int | str
+    idleWaitMs: int | str | timedelta
+    minPartitions: int | str
+    maxPartitions: int | str
+    maxEntriesPerPartition: int | str
+    pageSize: int | str
+    fieldsType: Literal["string", "binary"]
+    inferSchema: bool
+    samplingSize: int | str
+    requireFields: bool
+    mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+    columnNameOfCorruptRecord: str
+    timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
+    writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
+    saveMode: Literal["append", "error", "ignore"]
+    overwriteUnread: bool
+    writeId: str
+    fenceRetentionMs: int | str | timedelta
+    allowEviction: bool
+    waitReplicas: int | str
+    waitTimeoutMs: int | str | timedelta
+    chunkSize: int | str
+    keyColumn: str
+    partitions: int | str
+    keepIds: bool
+    nomkstream: bool
+    maxlen: int | str
+    minid: str
+    retentionMs: int | str | timedelta
+    approximate: bool
+    refPolicy: Literal["keepref", "delref", "acked"]
+# end of options
+# fmt: on
+
+
+def options(**given: Unpack[Options]) -> dict[str, str]:
+    """Return the options of a read or a write in the form that Spark's `options(**...)` accepts.
+
+    Raises an OptionsError, such as UNKNOWN_OPTION or INVALID_OPTION, or OPTION_ELSEWHERE if some options are only for
+    reads and others only for writes. An option with the value None is omitted. A dict is converted to JSON, a datetime
+    to ISO 8601, and a timedelta to milliseconds.
+    """
+    made = {parsing.dotted(name): _text(value) for name, value in given.items() if value is not None}
+    parsing.check_values(made)
+    return made
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)}ms"
+    return ",".join(value) if isinstance(value, (tuple, list)) else str(value)
+
+
+# Completion in notebooks and `help` read the signature at run time.
+cast("Any", options).__signature__ = inspect.Signature(
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
+        for name, kind in Options.__annotations__.items()
+    ],
+    return_annotation="dict[str, str]",
+)
 
 
 def register(spark: SparkSession) -> None:

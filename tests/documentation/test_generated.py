@@ -12,7 +12,7 @@ from scripts.generated import Part
     ("part", "written"),
     [
         pytest.param(option_docs.PART, option_docs.written(), id="options"),
-        pytest.param(option_docs.BUILDER_PART, option_docs.builder(), id="options as types"),
+        pytest.param(option_docs.CLASS_PART, option_docs.options_class(), id="options as types"),
         pytest.param(metrics_docs.PART, metrics_docs.written(), id="metrics"),
         pytest.param(engine_docs.COMMANDS_PART, engine_docs.commands(), id="commands"),
         pytest.param(engine_docs.LEFT_OUT_PART, engine_docs.left_out(), id="left out"),

@@ -69,4 +69,4 @@ def test_every_option_is_in_the_signature() -> None:
     """The signature has all declared options, so notebooks can complete them."""
     declared = {option.name.replace(".", "_") for section in SECTIONS for option in options_of(section).values()}
     assert set(inspect.signature(spark_streams.options).parameters) == declared
-    assert "valueFormat: Literal[" in option_docs.builder()
+    assert "valueFormat: Literal[" in option_docs.options_class()
