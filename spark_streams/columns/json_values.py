@@ -17,6 +17,11 @@ if there are as many rows as lines, each line is one row.
 Kafka Connect's JSON converter writes dates and times as numbers, and decimals as Base64. The value's schema names its
 logical type. A value without a schema is converted if its meaning is clear: a number in a date column is a day, and the
 size of a number in a timestamp column shows its unit, because Debezium never writes seconds.
+
+Debezium's Redis sink has two formats, recognised entry by entry. `compact` is one field whose name is the event's key
+and whose value is the event. `extended` is the fields `key` and `value`, which may be followed by headers. Debezium's
+JSON converter may wrap the key and the event with their schemas (`{"schema": ..., "payload": ...}`); then the payload
+is used.
 """
 
 from __future__ import annotations
@@ -25,7 +30,8 @@ import base64
 import datetime
 import decimal
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +40,7 @@ import pyarrow as pa
 from spark_streams.columns import conversion, times
 from spark_streams.columns.conversion import nullable_offsets, scalar
 from spark_streams.columns.scalars import Number, exact, of, parsed, refuse
+from streamclient.codec.reply import Page
 from streamclient.formats.schemas import UndecodableError, is_deep
 from streamwire.lazy import arrow_json
 from streamwire.lazy import compute as pc
@@ -151,7 +158,7 @@ _DIGITS = 4000  # texts of this length or more become decimals, because Python's
 
 
 class _PartError(Exception):
-    """Raised for a value of which only some members fit; the others are null in `value`."""
+    """Raised if only some members of a value fit. The other members are null in `value`."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(value)
@@ -371,7 +378,7 @@ def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
     return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
 
-def joined(parts: list[Converted]) -> Converted:
+def joined(parts: Sequence[Converted]) -> Converted:
     """Return the concatenation of columns."""
     column = pa.concat_arrays([column for column, _ in parts])
     if all(wrong is None for _, wrong in parts):
@@ -379,6 +386,11 @@ def joined(parts: list[Converted]) -> Converted:
     return column, pa.concat_arrays(
         [pa.repeat(pa.scalar(False), len(part)) if wrong is None else wrong for part, wrong in parts]
     )
+
+
+def either(left: Any, right: Any) -> Any:
+    """Return the rows that are flagged by either of two boolean arrays; None flags no row."""
+    return right if left is None else left if right is None else pc.or_(left, right)
 
 
 def _is_empty(texts: Any) -> Any:
@@ -458,3 +470,110 @@ def _typed(column: Any, kind: Any) -> Any:
         found = conversion.from_text(pc.cast(column, pa.binary()), kind)
         return found if found.null_count == column.null_count else None
     return pc.cast(column, kind, safe=False)
+
+
+# -- change events of Debezium ----------------------------------------------------------------------------------------
+
+#: The column of the event's key.
+EVENT_KEY = "_key"
+#: Name for an undecodable event in the column `_rescued` and in errors.
+EVENT = "value"
+
+_NULL = b"default"  # the sink's text for a null key or value
+_UNKNOWN = b"?"  # value for entries of neither format; it is not JSON, so the entry is malformed
+_DECODER = json.JSONDecoder()
+_SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """JSON texts without their schemas. `codes`: index of each text's schema in `schemas`, which begins with an empty
+    schema for texts without one.
+    """
+
+    texts: Any
+    schemas: list[Schema]
+    codes: Any
+
+    def read(self, convert: Callable[[Any, Schema], dict[str, Converted]]) -> dict[str, Converted]:
+        """Return the columns of all texts. `convert` returns the columns of texts with the same schema."""
+        used = np.unique(self.codes)
+        if len(used) < 2:
+            return convert(self.texts, self.schemas[used[0] if len(used) else 0])
+        rows = [np.flatnonzero(self.codes == code) for code in used]
+        parts = [
+            convert(self.texts.take(pa.array(some)), self.schemas[code]) for some, code in zip(rows, used, strict=True)
+        ]
+        order = pa.array(np.argsort(np.concatenate(rows)))
+        found = {name: joined([part[name] for part in parts]) for name in parts[0]}
+        return {
+            name: (column.take(order), None if wrong is None else wrong.take(order))
+            for name, (column, wrong) in found.items()
+        }
+
+
+def payloads(page: Page) -> tuple[Payloads, Payloads]:
+    """Return each entry's key and its event.
+
+    A key is null if the event has none. An event is null for an entry without an event, as after a deletion, and
+    invalid JSON for an entry in neither format.
+    """
+    key, value = _parts(page)
+    return _payloads(key), _payloads(value)
+
+
+def _parts(page: Page) -> tuple[Any, Any]:
+    """Return two arrays with one text per entry: the events' keys, and the events."""
+    offsets, names, texts = page.fields()
+    bounds = offsets.to_numpy()
+    sizes, firsts = np.diff(bounds), bounds[:-1]
+    if not page.count or not len(names):
+        return pa.nulls(page.count, pa.binary()), pa.repeat(pa.scalar(_UNKNOWN, pa.binary()), page.count)
+    value = page.column(b"value")
+    is_extended = pc.and_(pc.is_valid(value), pa.array(sizes > 1))
+    indexes = pa.array(np.minimum(firsts, len(names) - 1))
+    is_compact = pa.array(sizes == 1)
+    key = pc.if_else(is_extended, page.column(b"key"), pc.if_else(is_compact, names.take(indexes), None))
+    value = pc.if_else(is_extended, value, pc.if_else(is_compact, texts.take(indexes), _UNKNOWN))
+    return key, value
+
+
+def _payloads(texts: Any) -> Payloads:
+    """Return the payload of each text that has a schema, and return other texts unchanged.
+
+    The result is null for a missing text, for the sink's text for null, and for a payload that is null.
+    """
+    texts = pc.if_else(pc.equal(texts, _NULL), pa.scalar(None, texts.type), texts)
+    schemas: list[Schema] = [{}]
+    codes = np.zeros(len(texts), np.int64)
+    wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
+    if not pc.any(wrapped, min_count=0).as_py():
+        return Payloads(texts, schemas, codes)
+    known = {b"": 0}
+    head = b""  # start of the previous text, up to its payload; most texts have the same start
+    found: list[bytes | None] = []
+    for row, text in enumerate(texts.to_pylist()):
+        if text is None or not text.startswith(_SCHEMA):
+            found.append(text)
+            continue
+        if not head or not text.startswith(head):
+            head, schema = _head(text)
+            if head not in known:
+                known[head] = len(schemas)
+                schemas.append(schema)
+        codes[row] = known[head]
+        payload = text[len(head) :].rstrip()[:-1] if head else text
+        found.append(None if payload.strip() == b"null" else payload)
+    return Payloads(pa.array(found, texts.type), schemas, codes)
+
+
+def _head(text: bytes) -> tuple[bytes, Schema]:
+    """Return the part of the text before its payload, and the schema; empty if no payload follows the schema."""
+    try:
+        whole = text.decode("utf-8")
+        schema, end = _DECODER.raw_decode(whole, len(_SCHEMA))
+    except (ValueError, RecursionError):  # the reader of the payload refuses the text as well
+        return b"", {}
+    if not whole.startswith(_PAYLOAD.decode(), end):
+        return b"", {}
+    return whole[: end + len(_PAYLOAD)].encode(), schema if isinstance(schema, dict) else {}

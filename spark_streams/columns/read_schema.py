@@ -31,7 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from spark_streams.columns import conversion, debezium, json_values
+from spark_streams.columns import conversion, json_values
 from spark_streams.columns.conversion import (
     DELIVERIES,
     FIELDS,
@@ -49,7 +49,7 @@ from spark_streams.columns.conversion import (
     retyped,
     scalar,
 )
-from spark_streams.columns.json_values import Converted, Schema
+from spark_streams.columns.json_values import Converted, Schema, either
 from spark_streams.columns.scalars import json_object, quoted
 from spark_streams.columns.times import epochs_of
 from spark_streams.config import time_zones
@@ -131,11 +131,21 @@ class ReadSchema:
         null_value = None if options.null_value is None else options.null_value.encode()
         epochs = epochs_of(options.timestamp_format)
         requires = options.requires_fields
-        debezium = options.value_format == "debezium"
+        json_values = options.value_format == "debezium"
         row_field = options.row_field
         home = options.session_zone
         return cls(
-            arrow, options.mode, corrupt, row_field, debezium, null_value, options.zone, home, epochs, requires, reader
+            arrow,
+            options.mode,
+            corrupt,
+            row_field,
+            json_values,
+            null_value,
+            options.zone,
+            home,
+            epochs,
+            requires,
+            reader,
         )
 
     def in_session(self) -> ReadSchema:
@@ -216,7 +226,7 @@ class ReadSchema:
                 row = pc.index(wrong, True).as_py()
                 if row >= 0 and (first is None or row < first[0]):
                     first = row, field
-                malformed = _either(malformed, wrong)
+                malformed = either(malformed, wrong)
                 misfits.append((field, wrong))
         if first is not None and self.mode == "FAILFAST":
             self._fail(first[1], originals, stream, first[0])
@@ -250,12 +260,12 @@ class ReadSchema:
         if originals.events is None:
             read = json_values.members if self.reader is None else self.reader.members
             absent = pc.is_null(texts) if texts.null_count else None
-            return {name: (column, _either(wrong, absent)) for name, (column, wrong) in read(texts, kinds).items()}
+            return {name: (column, either(wrong, absent)) for name, (column, wrong) in read(texts, kinds).items()}
         keys, events = originals.events
         found: dict[str, Converted] = {}
-        if debezium.KEY in kinds:
-            kind = kinds.pop(debezium.KEY)
-            found = keys.read(lambda some, schema: {debezium.KEY: self._typed(some, kind, schema)})
+        if json_values.EVENT_KEY in kinds:
+            kind = kinds.pop(json_values.EVENT_KEY)
+            found = keys.read(lambda some, schema: {json_values.EVENT_KEY: self._typed(some, kind, schema)})
         if kinds:
             found |= events.read(lambda some, schema: json_values.members(some, kinds, schema))
         return found
@@ -375,7 +385,7 @@ class ReadSchema:
         members = originals.members(row)
         if isinstance(members, UndecodableError):
             value = originals.texts[row].as_py()
-            return self.row_field or debezium.VALUE, "null" if value is None else quoted(originals.text(value))
+            return self.row_field or json_values.EVENT, "null" if value is None else quoted(originals.text(value))
         return field.name, members.get(field.name, "null")
 
     def _fail(self, field: Any, originals: _Originals, origin: Origin, row: int) -> None:
@@ -387,7 +397,7 @@ class ReadSchema:
         members = originals.members(row) if texts is None else None
         if isinstance(members, UndecodableError):
             value = originals.texts[row].as_py()
-            name = self.row_field or debezium.VALUE
+            name = self.row_field or json_values.EVENT
             found = "no value" if value is None else f"the value '{_shown(value)}', which cannot be decoded: {members}"
         else:
             name = field.name if self.row_field is None else self.row_field
@@ -420,7 +430,7 @@ class _Originals:
     def __init__(self, schema: ReadSchema, page: Page) -> None:
         self.page = page
         self._schema = schema
-        self.events = debezium.payloads(page) if schema.is_debezium else None
+        self.events = json_values.payloads(page) if schema.is_debezium else None
         self.texts: Any = None
         if self.events is not None:
             self.texts = self.events[1].texts
@@ -432,7 +442,7 @@ class _Originals:
         """Return the texts from which a column was read; None if it is a member of a value or the map of all fields."""
         if field.name == FIELDS and pa.types.is_map(field.type):
             return None
-        if self.events is not None and field.name == debezium.KEY:
+        if self.events is not None and field.name == json_values.EVENT_KEY:
             return self.events[0].texts
         return self.page.column(field.name.encode()) if self.texts is None else None
 
@@ -483,7 +493,7 @@ def _without_nulls(column: Any, wrong: Any) -> Converted:
     found = _nulls_inside(column)
     if found is None or not pc.any(found, min_count=0).as_py():
         return column, wrong
-    return pc.if_else(found, pa.scalar(None, column.type), column), _either(wrong, found)
+    return pc.if_else(found, pa.scalar(None, column.type), column), either(wrong, found)
 
 
 def _nulls_inside(column: Any) -> Any:
@@ -492,7 +502,7 @@ def _nulls_inside(column: Any) -> Any:
     found: Any = None
     if types.is_struct(kind) and not conversion.is_variant(kind):
         for at, field in enumerate(kind):
-            found = _either(found, _nulls_in(column.field(at), field))
+            found = either(found, _nulls_in(column.field(at), field))
     elif types.is_list(kind) or types.is_map(kind):
         inner = (column.values, kind.value_field) if types.is_list(kind) else (column.items, kind.item_field)
         within = _nulls_in(*inner)
@@ -502,7 +512,7 @@ def _nulls_inside(column: Any) -> Any:
 
 def _nulls_in(column: Any, field: Any) -> Any:
     nulls = column.is_null() if not field.nullable and column.null_count else None
-    return _either(nulls, _nulls_inside(column))
+    return either(nulls, _nulls_inside(column))
 
 
 def _stream_at(origin: Origin, row: int) -> str:
@@ -528,11 +538,6 @@ def _type_name(kind: Any) -> str:
         return str(from_arrow_type(kind).simpleString())
     except PySparkException:  # a type with a variant inside
         return str(kind)
-
-
-def _either(left: Any, right: Any) -> Any:
-    """Return the rows that are flagged by either of two boolean arrays; None flags no row."""
-    return right if left is None else left if right is None else pc.or_(left, right)
 
 
 def _streams(origin: Origin, count: int) -> Any:

@@ -264,19 +264,15 @@ class AvroReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        values = texts.to_pylist()
-        decoded: list[tuple[Any, _Plan | None]] = [(None, None)] * len(values)
-        rows = Rows()
-        for schema_id, (numbers, payloads) in self._by_schema(values).items():
+        rows = Rows(texts)
+        for schema_id, (numbers, payloads) in self._by_schema(texts.to_pylist()).items():
             try:
                 read, plan = self._resolved(schema_id)
             except UndecodableError:
                 continue
             for number, each in zip(numbers, read.all(payloads), strict=True):
                 if not isinstance(each, UndecodableError):
-                    decoded[number] = plan.changed(each), plan
-        for value, (record, found) in zip(values, decoded, strict=True):
-            rows.add(record, found, wrong=value is not None)
+                    rows.add(number, plan.changed(each), plan)
         return columns_of(rows, kinds, _arrays)
 
     def _by_schema(self, values: list[bytes | None]) -> dict[int, tuple[list[int], list[bytes]]]:

@@ -1,4 +1,4 @@
-"""What the formats share: columns from rows of several schemas, and arrays in the types of columns, and the reverse.
+"""Common code of the formats: columns of rows, and arrays in the types of columns, and the reverse.
 
 A number fits a column if no digit is lost, and a time fits if it is in range. Structs are matched by the names of their
 fields; missing fields are null. A string is parsed like a field's text. A string column accepts any value except bytes
@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.conversion import has_text, is_nested, nullable, nullable_offsets, with_scalars
-from spark_streams.columns.json_values import Converted
+from spark_streams.columns.json_values import Converted, either, in_chunks, joined
 from spark_streams.errors import PystreamsError, error
 from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
@@ -39,14 +39,23 @@ def adapted(column: Any, kind: Any) -> Converted:
 
     Flagged values become null. The second result is None if all values fit.
     """
-    try:
-        return as_type(column, kind), None
-    except _REFUSED:
-        if not can_adapt(column.type, kind):
-            return pa.nulls(len(column), kind), pc.is_valid(column) if column.null_count < len(column) else None
-    made = _in_halves(column, kind)
-    wrong = pc.and_(pc.is_valid(column), pc.is_null(made))
-    return made, wrong if pc.any(wrong, min_count=0).as_py() else None
+    if not can_adapt(column.type, kind):
+        return pa.nulls(len(column), kind), pc.is_valid(column) if column.null_count < len(column) else None
+
+    def fast(some: Any) -> dict[str, Converted] | None:
+        if len(some) < len(column):
+            some = pa.concat_arrays([some, some.slice(0, 0)])  # a copy, so that the slice has its own offsets
+        try:
+            return {"": (as_type(some, kind), None)}
+        except _WRONG:
+            return None
+
+    def slow(some: Any) -> dict[str, Converted]:
+        single = (fast(some.slice(row, 1)) for row in range(len(some)))
+        made = pa.concat_arrays([pa.nulls(1, kind) if each is None else each[""][0] for each in single])
+        return {"": (made, pc.and_(pc.is_valid(some), pc.is_null(made)))}
+
+    return in_chunks(column, fast, slow)[""]
 
 
 def can_adapt(source: Any, kind: Any) -> bool:
@@ -56,27 +65,6 @@ def can_adapt(source: Any, kind: Any) -> bool:
     except _REFUSED:
         return False
     return True
-
-
-def _in_halves(column: Any, kind: Any) -> Any:
-    """Return the array as the type `kind`, with null in place of values that do not fit.
-
-    The array is bisected into slices without misfits, and each such slice is cast at once.
-    """
-    if len(column) == 1:
-        try:
-            return as_type(column, kind)
-        except _WRONG:
-            return pa.nulls(1, kind)
-    middle = len(column) // 2
-    parts = []
-    for part in (column.slice(0, middle), column.slice(middle)):
-        whole = pa.concat_arrays([part, part.slice(0, 0)])  # a copy, so that the part has its own offsets
-        try:
-            parts.append(as_type(whole, kind))
-        except _WRONG:
-            parts.append(_in_halves(whole, kind))
-    return pa.concat_arrays(parts)
 
 
 def as_type(column: Any, kind: Any) -> Any:
@@ -163,22 +151,21 @@ _MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
 
 
 class Rows:
-    """The values of a page, one for each entry, grouped by the plan that decoded them."""
+    """The values of a page, grouped by the plan that decoded them. `texts`: the undecoded values; null for none.
 
-    def __init__(self) -> None:
-        self.wrong: list[int] = []
-        self.count = 0
+    `wrong` flags values that were not added, because they cannot be decoded.
+    """
+
+    def __init__(self, texts: Any) -> None:
+        self.wrong = np.array(texts.is_valid())
         self.groups: dict[Any, tuple[list[int], list[Any]]] = {}
 
-    def add(self, value: Any, plan: Any = None, *, wrong: bool = False) -> None:
-        """Add the next entry's value: decoded with `plan`, missing (None), or undecodable (`wrong`)."""
-        if plan is not None:
-            numbers, values = self.groups.setdefault(plan, ([], []))
-            numbers.append(self.count)
-            values.append(value)
-        elif wrong:
-            self.wrong.append(self.count)
-        self.count += 1
+    def add(self, number: int, value: Any, plan: Any) -> None:
+        """Add the decoded value of entry `number`."""
+        self.wrong[number] = False
+        numbers, values = self.groups.setdefault(plan, ([], []))
+        numbers.append(number)
+        values.append(value)
 
 
 def columns_of(
@@ -201,10 +188,8 @@ def columns_of(
         for name, kind in kinds.items():
             part = found.get(name)
             parts[name].append((pa.nulls(len(numbers), kind), None) if part is None else adapted(part, kind))
-    flags = np.zeros(rows.count, bool)
-    flags[rows.wrong] = True
-    undecoded = pa.array(flags) if rows.wrong else None
-    return {name: _whole(parts[name], kinds[name], order, rows.count, undecoded) for name in names}
+    undecoded = pa.array(rows.wrong) if rows.wrong.any() else None
+    return {name: _whole(parts[name], kinds[name], order, len(rows.wrong), undecoded) for name in names}
 
 
 def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
@@ -214,7 +199,7 @@ def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str
         try:
             arrays(plan, [value], names)
         except _MISFIT:
-            rows.wrong.append(number)
+            rows.wrong[number] = True
         else:
             numbers.append(number)
             values.append(value)
@@ -227,19 +212,12 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
         return pa.nulls(count, kind), undecoded
     if len(parts) == 1 and len(order) == count:
         return parts[0]  # all rows are in the part, so no row is undecodable
-    column = pa.concat_arrays([column for column, _ in parts])
+    column, wrong = joined(parts)
     indexes: list[int | None] = [None] * count
     for index, row in enumerate(order):
         indexes[row] = index
     taken = pa.array(indexes, pa.int32())
-    column = column.take(taken)
-    if all(wrong is None for _, wrong in parts):
-        return column, undecoded
-    wrong = pa.concat_arrays(
-        [pa.repeat(pa.scalar(False), len(part)) if wrong is None else wrong for part, wrong in parts]
-    )
-    wrong = pc.fill_null(wrong.take(taken), False)
-    return column, wrong if undecoded is None else pc.or_(wrong, undecoded)
+    return column.take(taken), either(None if wrong is None else pc.fill_null(wrong.take(taken), False), undecoded)
 
 
 def stored(column: Any) -> list[Any]:

@@ -9,6 +9,7 @@ texts, and so are other messages that are recursive or have no fields.
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -89,17 +90,13 @@ class ProtobufReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        rows = Rows()
+        rows = Rows(texts)
         default = self._default_plan() if self.registry is None else None
         known: dict[tuple[int, tuple[int, ...]], _Plan] = {}
-        for value in texts.to_pylist():
-            if value is None:
-                rows.add(None)
-                continue
-            try:
-                rows.add(*self._message(value, default, known))
-            except UndecodableError:
-                rows.add(None, wrong=True)
+        for number, value in enumerate(texts.to_pylist()):
+            if value is not None:
+                with contextlib.suppress(UndecodableError):
+                    rows.add(number, *self._message(value, default, known))
         return columns_of(rows, kinds, _arrays)
 
     def _message(

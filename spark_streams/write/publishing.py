@@ -9,11 +9,23 @@ with steps 1, 2 and 5; steps 3 and 4 are for staged rows. The driver must
 3. claim every stream with remaining rows: the stream's record then names this attempt and the attempt's staged rows
    (`manifest`). When all are claimed, the ledger records this;
 4. publish: each staged chunk is one transaction with the fence of its task. The server moves the rows itself
-   (`mover`), or the driver sends them, a chunk at a time;
+   (`Mover`), or the driver sends them, a chunk at a time;
 5. mark the records and the ledger as committed, and remove the staged rows of all attempts.
 
 If a driver dies after it has claimed all streams, its successor publishes the claimed rows. If a driver dies earlier,
 nothing was published, and the successor uses its own rows.
+
+If the server moves a chunk, the rows do not pass through the driver. This is one transaction, and the fence of its task
+counts the rows, like all other rows:
+
+    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged; XINFO STREAM
+    MULTI; add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
+
+EXEC alone would advance the fence even if the rows were refused. On the engine, PS.APPEND adds all rows or none, and
+PS.EXEC in place of EXEC ends the transaction if they are refused. On Redis, a script adds the rows one by one and then
+advances the fence. It tests the user's permissions before it adds the first row. If a later row is refused, it records
+the refusal in the fence. If the server cannot move rows in either way, or the user lacks a permission, nothing is
+changed and the caller sends the rows.
 """
 
 from __future__ import annotations
@@ -21,20 +33,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.digest import RowDigest
-from spark_streams.write.encoding import runs
+from spark_streams.write.encoding import runs, trim_commands
 from spark_streams.write.exactly_once import unpack_rows
 from spark_streams.write.executor import claim, close_ledger, collect_evidence, commit, prepare, stream_state
-from spark_streams.write.mover import Mover
 from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
 from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.records import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
     Account,
     BatchRecord,
+    ChunkState,
     Evidence,
     FenceState,
     TaskRows,
@@ -44,8 +58,11 @@ from spark_streams.write.records import (
     shown,
     staged_states,
 )
-from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from streamclient.connection import Command, Connection
+from spark_streams.write.slot_transaction import Entry, LinkOwners, ReplicaWait, SlotTransaction, Terms
+from streamclient.capabilities import is_refused
+from streamclient.connection import Command, Connection, Link
+from streamclient.errors import ResponseError
+from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, row_refused
 
 _log = logging.getLogger("spark_streams")
 _ATTEMPTS = 20  # attempts to claim all streams while other clients change them
@@ -212,3 +229,213 @@ class Publisher:
         commands: list[Command] = [("PEXPIRE", key, 0) for key in keys]
         if commands:
             self._connection.commands(commands)
+
+
+# --- Moving staged rows within the server
+
+#: Adds the rows of a chunk, which are XADD commands in RESP. Keys: the stream, the staged rows, the fence. Arguments:
+#: the chunk's number, the number of the task's rows before the chunk, the fence's fields.
+_SCRIPT = r"""
+local match, sub, call = string.match, string.sub, redis.call
+local data = call('HMGET', KEYS[2], ARGV[1])[1]
+-- A user without one of these rights is refused here, before anything is added.
+call('HSET', KEYS[2], 'moving', ARGV[1])
+call('HDEL', KEYS[2], 'moving')
+local at, rows = 1, 0
+
+while at <= #data do
+  local row, words, start = {}, match(data, '^.(%d+)\r\n()', at)
+  for i = 1, words do
+    local size, first = match(data, '^.(%d+)\r\n()', start)
+    start = first + size + 2
+    row[i] = sub(data, first, start - 3)
+  end
+  at, row[2] = start, KEYS[1]
+  local reply = redis.pcall(unpack(row))
+  if type(reply) == 'table' and reply.err then
+    if rows > 0 then call('HSET', KEYS[3], 'refused', (ARGV[2] + rows) .. ' ' .. reply.err) end
+    return reply
+  end
+  rows = rows + 1
+end
+call('HSET', KEYS[3], unpack(ARGV, 3))
+call('HDEL', KEYS[2], ARGV[1], ARGV[1] .. ':index')
+return 1
+"""
+
+
+def _may_move(connection: Connection) -> bool:
+    """Return whether the server can move rows, and has not refused to."""
+    known = connection.capabilities
+    return known.moves_rows and (known.stops_at_errors() or known.may_run_scripts())
+
+
+class Mover:
+    """Moves the rows of one task into their stream, a chunk at a time.
+
+    Raises STAGED_LOST, ATTEMPT_REPLACED, REPLAY_DIFFERS, ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED,
+    NOT_REPLICATED, and the errors of `StreamFence`.
+    """
+
+    def __init__(self, connection: Connection, terms: Terms, rows: TaskRows) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._rows = rows
+        self._fence = StreamFence(rows.stream, terms.protocol.writer, connection.address, rows.base)
+        self._link: Link | None = None
+
+    def move(self, number: int, state: ChunkState) -> bool:
+        """Move one chunk, if it is not in the stream yet. Returns False without any effect if the server cannot move
+        it.
+        """
+        done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
+        if done is None:
+            fail("WRITE_CONTENDED", address=self._connection.address)
+        return done
+
+    @property
+    def done(self) -> RowDigest:
+        """Digest of the task's rows that are in the stream."""
+        return self._fence.digest
+
+    @done.setter
+    def done(self, digest: RowDigest) -> None:
+        self._fence.digest = digest
+
+    def wait_for_replicas(self) -> None:
+        """Wait until the replicas have the moved rows."""
+        if self._fence.rows > self._rows.base.rows:
+            ReplicaWait(self._connection, [self._fence], self._terms.options, self._link).wait()
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+
+    def _attempt(self, number: int, state: ChunkState) -> bool | None:
+        """Move the chunk and return the result of `move`; None to try again."""
+        fence = self._fence
+        can_move = state.movable and not self._terms.options.nomkstream and _may_move(self._connection)
+        found = self._watch_and_read(number)
+        if found is None:
+            return None
+        link, asking, is_staged = found
+        if fence.state.rows >= state.digest.rows:
+            fence.digest = state.digest
+            link.pipeline([*asking, ("UNWATCH",)])
+            return True
+        if fence.state.rows != fence.rows or (fence.rows and fence.state.digest != fence.digest.text):
+            fence.refuse()
+        if not is_staged:
+            rows = self._rows
+            fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))
+        if not can_move:
+            link.pipeline([*asking, ("UNWATCH",)])
+            return False
+        after = fence.state.after(state.digest)
+        commands = self._commands(number, after)
+        stops = self._connection.capabilities.stops_at_errors()
+        end, adding = ("PS.EXEC", 2) if stops else ("EXEC", 1)
+        replies = link.pipeline([*asking, ("MULTI",), *commands, (end,)])[len(asking) :]
+        done = replies[-1]
+        if done is None:
+            return None
+        if isinstance(done, ResponseError):
+            return self._not_queued(link, commands, adding, replies)
+        for reply in done[:adding]:
+            if isinstance(reply, ResponseError):
+                return self._not_moved(reply)
+        self._connection.check(commands[adding : len(done)], done[adding:])
+        fence.state, fence.digest = after, state.digest
+        return True
+
+    def _watch_and_read(self, number: int) -> tuple[Link, list[Command], bool] | None:
+        """Watch the chunk's keys, and read its state.
+
+        Returns the link, the commands that must precede each command on it, and whether the chunk is staged; None if
+        the server refused temporarily.
+        """
+        fence, rows = self._fence, self._rows
+        record = fence.writer.record_key(rows.stream)
+        reads: list[Command] = [
+            ("WATCH", fence.key, record, rows.key),
+            ("HMGET", fence.key, *FENCE_FIELDS),
+            ("HMGET", record, *RECORD_FIELDS),
+            ("HEXISTS", rows.key, number),
+            ("XINFO", "STREAM", rows.stream),
+        ]
+        if self._connection.topology.is_cluster:  # while a slot moves, all keys must be on the same node
+            reads.append(("EXISTS", fence.key, record, rows.key, rows.stream))
+        asking: list[Command] = []
+        self._link = link = self._connection.link(rows.stream)
+        replies = link.pipeline(reads)
+        redirected = redirection(replies)
+        if redirected is not None:
+            asking = [("ASKING",)]
+            self._link = link = self._connection.link_for_ask(redirected)
+            replies = link.pipeline([each for command in reads for each in (*asking, command)])[1::2]
+        for command, reply in zip(reads, replies, strict=True):
+            if isinstance(reply, ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
+                self._connection.learn_or_raise(reply, str(command[0]), link)
+                return None
+        _, values, record_values, is_staged, info = replies[:5]
+        if str(info).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=shown(rows.stream), address=self._connection.address)
+        found = BatchRecord.parse(record_values)
+        self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
+        fence.update(values)
+        return link, asking, bool(is_staged)
+
+    def _commands(self, number: int, after: FenceState) -> list[Command]:
+        stream, key, fence = self._rows.stream, self._rows.key, self._fence
+        if self._connection.capabilities.stops_at_errors():
+            commands: list[Command] = [
+                ("HSET", key, "moving", number),  # a user without this right is refused before anything is added
+                ("PS.APPEND", stream, key, number),
+                after.command(fence.key),
+                ("HDEL", key, "moving", number, f"{number}:index"),
+            ]
+        else:
+            words = (number, fence.rows, *after.command(fence.key)[2:])
+            commands = [("EVAL", _SCRIPT, 3, stream, key, fence.key, *words)]
+        commands += trim_commands(stream, self._terms.options)
+        return [*commands, *self._terms.protocol.publish(stream, after)]
+
+    def _not_queued(self, link: Link, commands: list[Command], adding: int, replies: list[Any]) -> bool | None:
+        """Handle a refused command, after which nothing was executed. The first `adding` commands add the rows.
+
+        Returns False if moving was refused, and None to try again after a temporary refusal.
+        """
+        for command, reply in zip(commands, replies[1:], strict=False):
+            if not isinstance(reply, ResponseError):
+                continue
+            if command in commands[:adding] and refusal_of(reply) is Refusal.SERVER:
+                return self._by_driver(reply)
+            self._connection.learn_or_raise(reply, str(command[0]), link)
+            return None
+        known = self._connection.capabilities
+        if known.stops_at_errors() and is_refused(reason_of(replies[-1])):  # another server, still in MULTI
+            known.mark_missing("PS.EXEC")
+            self._lost()
+            return None
+        self._connection.learn_or_raise(replies[-1], "EXEC", link)
+        return None
+
+    def _not_moved(self, refusal: ResponseError) -> bool:
+        """Handle the refusal of a command that adds the rows.
+
+        If the refusal is not about a row, nothing was changed, and the driver sends the rows. The refusal of the
+        driver's transaction then names the command that the user may not call or the server cannot execute.
+        """
+        if refusal_of(refusal) is not Refusal.ROW:
+            return self._by_driver(refusal)
+        fence = self._fence
+        (known,) = self._connection.command("HMGET", fence.key, "refused")
+        mark = f"{fence.rows} {refusal}" if not known else known.decode("utf-8", "replace")
+        self._connection.command("HSET", fence.key, "refused", mark)
+        row, _, reason = mark.partition(" ")
+        raise row_refused(self._connection.address, int(row), reason)
+
+    def _by_driver(self, refusal: ResponseError) -> bool:
+        if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # temporary refusals
+            self._connection.capabilities.moves_rows = False
+        return False

@@ -1,8 +1,7 @@
 """Encoding of Arrow columns as XADD commands: one buffer for all rows, without a Python object per value.
 
 If no value is missing, the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins the parts
-of each command. `streamclient.codec.reference` is the slow twin and must return the same bytes, so change both
-modules together. Does not depend on sockets or Spark.
+of each command. Does not depend on sockets or Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LENGTH_BYTES = 16  # maximum size of the digits of a value's length, and of the
 
 
 def encode_adds(
-    keys: bytes | Any,
+    key: bytes,
     ids: Any | None,
     columns: Sequence[Column],
     fields: tuple[Any, Any, Any] | None,
@@ -37,13 +36,13 @@ def encode_adds(
 ) -> Any:
     """Return one XADD command per row: a binary array whose elements are contiguous in its data buffer.
 
-    `keys`: one key, or a binary array of keys. `ids`: a binary array, null for `*`; None for `*` in all rows.
-    `columns`: the fields that are the same in all rows. `fields`: the fields that differ by row (`rows + 1` int32
-    offsets, names, values without nulls). `options`: the words between key and ID, such as NOMKSTREAM MAXLEN ~ 1000.
-    The result is null for a row without fields: the caller must refuse it.
+    `ids`: a binary array, null for `*`; None for `*` in all rows. `columns`: the fields that are the same in all rows.
+    `fields`: the fields that differ by row (`rows + 1` int32 offsets, names, values without nulls). `options`: the
+    words between key and ID, such as NOMKSTREAM. The result is null for a row without fields: the caller must refuse
+    it.
     """
-    if isinstance(keys, bytes) and fields is None and columns:
-        stamped = _stamped(keys, ids, columns, options, rows)
+    if fields is None and columns:
+        stamped = _stamped(key, ids, columns, options, rows)
         if stamped is not None:
             return stamped
     present: NDArray[np.int64] = np.zeros(rows, np.int64)
@@ -69,8 +68,7 @@ def encode_adds(
     else:
         number = _decimal_text(pa.array(words + 2 * present))
         head = [_bytes(b"*"), number, _bytes(b"\r\n$4\r\nXADD\r\n")]
-    head += [_bytes(_bulk(keys))] if isinstance(keys, bytes) else _bulks(keys)
-    middle = b"".join(map(_bulk, options))
+    middle = b"".join(map(_bulk, (key, *options)))
     if ids is None:
         head.append(_bytes(middle + _bulk(b"*")))
     else:

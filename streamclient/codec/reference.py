@@ -1,10 +1,7 @@
-"""Reference codec: the slow, obvious twins of `streamclient.codec.decode` and `streamclient.codec.encode`.
+"""Reference decoder: the slow, obvious twin of `streamclient.codec.decode`, which parses frames by hiredis.
 
-The decoder parses frames by hiredis. It is the oracle of the decoder's tests, and the fallback for all replies that the
-vectorised decoder cannot verify. Keep it simple rather than fast. It must return the same columns as the vectorised
-decoder.
-
-The encoder builds commands value by value, and is the oracle of the tests: it must return the same bytes.
+It is the oracle of the decoder's tests, and the fallback for all replies that the vectorised decoder cannot verify.
+Keep it simple rather than fast. It must return the same columns as the vectorised decoder.
 """
 
 from __future__ import annotations
@@ -115,30 +112,3 @@ def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
         fields.pop(name, None)
         fields[name] = value
     return fields
-
-
-def encode_adds(
-    keys: bytes | Any,
-    ids: Any | None,
-    columns: Sequence[tuple[bytes, Any]],
-    fields: tuple[Any, Any, Any] | None,
-    options: Sequence[bytes],
-    rows: int,
-) -> Any:
-    """See `streamclient.codec.encode.encode_adds`."""
-    key_list = [keys] * rows if isinstance(keys, bytes) else keys.to_pylist()
-    id_list = [b"*"] * rows if ids is None else [b"*" if value is None else value for value in ids.to_pylist()]
-    lists = [(name, values.to_pylist()) for name, values in columns]
-    offsets, names, values = (part.to_pylist() for part in fields) if fields is not None else ([0] * (rows + 1), [], [])
-    commands: list[bytes | None] = []
-    for row in range(rows):
-        pairs: list[bytes] = []
-        for name, column in lists:
-            if column[row] is not None:
-                pairs += [name, column[row]]
-        for at in range(offsets[row], offsets[row + 1]):
-            pairs += [names[at], values[at]]
-        words = [b"XADD", key_list[row], *options, id_list[row], *pairs]
-        command = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-        commands.append(command if pairs else None)
-    return pa.array(commands, pa.binary())

@@ -80,9 +80,9 @@ _FORBIDDEN = [
     ),
     (
         "spark_streams/write/protocol.py",
-        "from spark_streams.write import mover",
+        "from spark_streams.write import publishing",
         "write-layers",
-        "spark_streams.write.protocol -> spark_streams.write.mover",
+        "spark_streams.write.protocol -> spark_streams.write.publishing",
     ),
     (
         "streamclient/link.py",

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from spark_streams.source import PystreamsDataSource
-from spark_streams.write.mover import Mover
+from spark_streams.write.publishing import Mover
 from spark_streams.write.records import ChunkState
 from spark_streams.write.sink import StreamWriter
 from tests.suite.waiting import wait_for

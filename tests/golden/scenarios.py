@@ -16,7 +16,7 @@ import hiredis
 import redis
 
 from engine.wire.encode import encoded
-from spark_streams.write.mover import Mover
+from spark_streams.write.publishing import Mover
 from spark_streams.write.records import ChunkState
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.workload import freeze, small_segments

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import types as t
 
-from spark_streams.columns import debezium
+from spark_streams.columns import json_values
 from spark_streams.config import options
 from spark_streams.errors import DataError, OptionsError
 from tests.spark_streams.columns.test_schema import Entry, page_of, read
@@ -114,7 +114,7 @@ def test_schemas_that_differ_from_event_to_event() -> None:
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
     entries = [{b"k": text({"schema": schema, "payload": {"n": n}})} for n, schema in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]
-    texts = debezium.payloads(page_of(*entries))[1].texts.to_pylist()
+    texts = json_values.payloads(page_of(*entries))[1].texts.to_pylist()
     assert [json.loads(payload) for payload in texts] == [
         {"n": 0},
         {"n": 1},
