@@ -24,7 +24,6 @@ from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
-    Rows,
     as_type,
     can_adapt,
     columns_of,
@@ -264,33 +263,19 @@ class AvroReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        rows = Rows(texts)
-        for schema_id, (numbers, payloads) in self._by_schema(texts.to_pylist()).items():
-            try:
-                read, plan = self._resolved(schema_id)
-            except UndecodableError:
-                continue
-            for number, each in zip(numbers, read.all(payloads), strict=True):
-                if not isinstance(each, UndecodableError):
-                    rows.add(number, plan.changed(each), plan)
-        return columns_of(rows, kinds, _arrays)
+        resolved = functools.cache(self._resolved)
 
-    def _by_schema(self, values: list[bytes | None]) -> dict[int, tuple[list[int], list[bytes]]]:
-        """Return the values by the ID of their schema, without headers, each with its number; 0 without a registry.
-        Values without a header are omitted.
-        """
-        found: dict[int, tuple[list[int], list[bytes]]] = {}
-        for number, value in enumerate(values):
-            if value is None:
-                continue
-            try:
-                schema_id, payload = (0, value) if self.registry is None else split(value)
-            except UndecodableError:
-                continue
-            numbers, payloads = found.setdefault(schema_id, ([], []))
-            numbers.append(number)
-            payloads.append(payload)
-        return found
+        def decode(value: bytes) -> tuple[Any, _Plan]:
+            record, plan = self._record(value, resolved)
+            return plan.changed(record), plan
+
+        return columns_of(texts, kinds, decode, _arrays)
+
+    def _record(self, value: bytes, resolved: Callable[[int], tuple[avro.Reader, _Plan]]) -> tuple[Any, _Plan]:
+        """Return the record of a value, and the plan of its schema. Raises UndecodableError."""
+        schema_id, payload = (0, value) if self.registry is None else split(value)
+        read, plan = resolved(schema_id)
+        return read(payload), plan
 
     def _resolved(self, schema_id: int) -> tuple[avro.Reader, _Plan]:
         """Return the decoder of values whose schema has this ID, and the plan for their records."""
@@ -309,9 +294,8 @@ class AvroReader:
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
-        schema_id, payload = (0, value) if self.registry is None else split(value)
-        read, _ = self._resolved(schema_id)
-        return {name: dump(avro.as_json(each)) for name, each in read(payload).items()}
+        record, _ = self._record(value, self._resolved)
+        return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 
 @dataclass(frozen=True)

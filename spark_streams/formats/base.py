@@ -150,60 +150,45 @@ def _read(found: Converted, column: Any = None) -> Any:
 _MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
 
 
-class Rows:
-    """The values of a page, grouped by the plan that decoded them. `texts`: the undecoded values; null for none.
-
-    `wrong` flags values that were not added, because they cannot be decoded.
-    """
-
-    def __init__(self, texts: Any) -> None:
-        self.wrong = np.array(texts.is_valid())
-        self.groups: dict[Any, tuple[list[int], list[Any]]] = {}
-
-    def add(self, number: int, value: Any, plan: Any) -> None:
-        """Add the decoded value of entry `number`."""
-        self.wrong[number] = False
-        numbers, values = self.groups.setdefault(plan, ([], []))
-        numbers.append(number)
-        values.append(value)
+Decode = Callable[[bytes], tuple[Any, Any]]
+Arrays = Callable[[Any, list[Any], list[str]], dict[str, Any]]
 
 
-def columns_of(
-    rows: Rows, kinds: Mapping[str, Any], arrays: Callable[[Any, list[Any], list[str]], dict[str, Any]]
-) -> dict[str, Converted]:
+def columns_of(texts: Any, kinds: Mapping[str, Any], decode: Decode, arrays: Arrays) -> dict[str, Converted]:
     """Return the columns with the names and types in `kinds`.
 
-    `arrays(plan, values, names)` returns the arrays of those fields in `names` that a plan has.
+    `decode` returns the record of a value and the plan of its schema, or raises UndecodableError. `arrays(plan,
+    records, names)` returns the arrays of those fields in `names` that a plan has.
     """
     names = list(kinds)
+    wrong = np.zeros(len(texts), bool)
+    groups: dict[Any, dict[int, Any]] = {}  # records by plan and row
+    for row, value in enumerate(texts.to_pylist()):
+        if value is not None:
+            try:
+                record, plan = decode(value)
+                groups.setdefault(plan, {})[row] = record
+            except UndecodableError:
+                wrong[row] = True
     parts: dict[str, list[Converted]] = {name: [] for name in names}
     order: list[int] = []
-    for plan, (numbers, values) in rows.groups.items():
+    for plan, records in groups.items():
         try:
-            found = arrays(plan, values, names)
+            found = arrays(plan, list(records.values()), names)
         except _MISFIT:
-            numbers, values = _that_fit(rows, plan, arrays, names)
-            found = arrays(plan, values, names)
-        order += numbers
+            for row, record in list(records.items()):
+                try:
+                    arrays(plan, [record], names)
+                except _MISFIT:
+                    wrong[row] = True
+                    del records[row]
+            found = arrays(plan, list(records.values()), names)
+        order += records
         for name, kind in kinds.items():
             part = found.get(name)
-            parts[name].append((pa.nulls(len(numbers), kind), None) if part is None else adapted(part, kind))
-    undecoded = pa.array(rows.wrong) if rows.wrong.any() else None
-    return {name: _whole(parts[name], kinds[name], order, len(rows.wrong), undecoded) for name in names}
-
-
-def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
-    """Return the numbers of the rows that fit the plan's types, and their values. Record other rows as malformed."""
-    numbers, values = [], []
-    for number, value in zip(*rows.groups[plan], strict=True):
-        try:
-            arrays(plan, [value], names)
-        except _MISFIT:
-            rows.wrong[number] = True
-        else:
-            numbers.append(number)
-            values.append(value)
-    return numbers, values
+            parts[name].append((pa.nulls(len(records), kind), None) if part is None else adapted(part, kind))
+    undecoded = pa.array(wrong) if wrong.any() else None
+    return {name: _whole(parts[name], kinds[name], order, len(texts), undecoded) for name in names}
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:

@@ -9,7 +9,6 @@ texts, and so are other messages that are recursive or have no fields.
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from pyspark.sql import types as spark
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
-from spark_streams.formats.base import Rows, as_type, can_adapt, columns_of, spark_fields, stored, value_refused
+from spark_streams.formats.base import as_type, can_adapt, columns_of, spark_fields, stored, value_refused
 from streamclient.formats import protobuf
 from streamclient.formats.protobuf import Messages
 from streamclient.formats.registry import Registry
@@ -90,34 +89,27 @@ class ProtobufReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        rows = Rows(texts)
-        default = self._default_plan() if self.registry is None else None
-        known: dict[tuple[int, tuple[int, ...]], _Plan] = {}
-        for number, value in enumerate(texts.to_pylist()):
-            if value is not None:
-                with contextlib.suppress(UndecodableError):
-                    rows.add(number, *self._message(value, default, known))
-        return columns_of(rows, kinds, _arrays)
+        return columns_of(texts, kinds, functools.partial(self._message, self._planned()), _arrays)
 
-    def _message(
-        self, value: bytes, default: _Plan | None, known: dict[tuple[int, tuple[int, ...]], _Plan]
-    ) -> tuple[Any, _Plan]:
-        """Return the message of a value, and its plan.
+    def _planned(self) -> Callable[[int, tuple[int, ...]], _Plan]:
+        """Return a function from a schema's ID and a message's path to the plan, which is found once."""
+        if self.registry is None:
+            default = self._default_plan()
+            return lambda *_: default
+        return functools.cache(lambda schema_id, path: _resolved(schema_id, path, self))
 
-        `default`: plan for values without a header. `known`: plans found so far.
-        """
-        if default is not None:
-            return protobuf.parse(default.kind, value), default
-        schema_id, rest = split(value)
-        path, payload = split_indexes(rest)
-        plan = known.get((schema_id, path))
-        if plan is None:
-            plan = known[schema_id, path] = _resolved(schema_id, path, self)
-        return protobuf.parse(plan.kind, payload), plan
+    def _message(self, planned: Callable[[int, tuple[int, ...]], _Plan], value: bytes) -> tuple[Any, _Plan]:
+        """Return the message of a value, and its plan. Raises UndecodableError."""
+        schema_id, path = 0, (0,)
+        if self.registry is not None:
+            schema_id, rest = split(value)
+            path, value = split_indexes(rest)
+        plan = planned(schema_id, path)
+        return protobuf.parse(plan.kind, value), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
-        message, plan = self._message(value, self._default_plan() if self.registry is None else None, {})
+        message, plan = self._message(self._planned(), value)
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
     def text(self, value: bytes) -> str:

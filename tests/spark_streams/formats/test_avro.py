@@ -20,7 +20,6 @@ from pystreams.testing import SchemaRegistry, schema_registry
 from spark_streams.errors import PystreamsError
 from spark_streams.formats import avro
 from spark_streams.formats.avro import AvroReader, AvroWriter
-from streamclient.formats.avro import Reader, parsed
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Schema, header
 
@@ -230,28 +229,6 @@ def test_bytes_of_another_schema_are_malformed() -> None:
 def server() -> Iterator[SchemaRegistry]:
     with schema_registry() as running:
         yield running
-
-
-_SOME = {name: each for name, each in _ROW.items() if name not in ("list", "map")}
-
-
-@given(
-    st.data(),
-    st.lists(st.fixed_dictionaries({name: st.none() | each for name, each in _SOME.items()}), min_size=1, max_size=4),
-)
-def test_values_that_are_decoded_together_are_the_same(data: st.DataObject, rows: list[dict[str, Any]]) -> None:
-    """Values are decoded together as they are one by one, also if some of them are damaged."""
-    fields = [field for field in FIELDS if field.name in _SOME]
-    schema = avro.schema_of(fields)
-    columns = [pa.array([row[field.name] for row in rows], field.type) for field in fields]
-    values = AvroWriter(schema, None, "of the test").values(list(_SOME), columns, len(rows)).to_pylist()
-    for number, value in enumerate(values):
-        at = data.draw(st.integers(0, len(value) - 1))
-        more = data.draw(st.binary(max_size=11))
-        changes = [value, value[:at], value[:at] + more + value[at:], value[:at] + more + value[at + len(more) :], more]
-        values[number] = data.draw(st.sampled_from(changes))
-    reader = Reader(parsed(schema, "of the test"))
-    assert list(map(str, reader.all(values))) == [str(*reader.all([value])) for value in values]
 
 
 def test_old_values_are_read_with_the_readers_schema(server: SchemaRegistry) -> None:
