@@ -105,7 +105,8 @@ def main(arguments: list[str], stop_seconds: float = _STOP_SECONDS) -> int:
 
 def _wait(engine: subprocess.Popen[bytes], driver: Process, woken: int) -> None:
     """Wait until the engine or the driver has ended, or a signal has asked for the end by a dot in the pipe `woken`."""
-    watched, seconds = [woken], _LOOK_SECONDS
+    watched = [woken]
+    seconds: float | None = _LOOK_SECONDS
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             watched, seconds = [woken, os.pidfd_open(driver.pid)], None
