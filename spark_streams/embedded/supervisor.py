@@ -90,7 +90,7 @@ def main(arguments: list[str], stop_seconds: float = _STOP_SECONDS) -> int:
         os.close(int(lock))
         _wait(engine, driver, woken)
         if engine.poll() is not None:
-            return abs(engine.returncode)
+            return int(abs(engine.returncode))
         remove_record(directory)
         engine.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

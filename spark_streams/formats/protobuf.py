@@ -84,32 +84,37 @@ class ProtobufReader:
 
     def _default_plan(self) -> _Plan:
         assert self.schema is not None
-        kind, _ = _messages(self.schema, self.source).message(self.message)
-        return _plan(_messages(self.schema, self.source), kind)
+        messages = _messages(self.schema, self.source)
+        return _plan(messages, messages.message(self.message)[0])
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_values.members`."""
-        return columns_of(texts, kinds, functools.partial(self._message, self._planned()), _arrays)
+        return columns_of(texts, kinds, functools.partial(self._message, functools.cache(self._plan_at)), _arrays)
 
-    def _planned(self) -> Callable[[int, tuple[int, ...]], _Plan]:
-        """Return a function from a schema's ID and a message's path to the plan, which is found once."""
+    def _plan_at(self, schema_id: int, path: tuple[int, ...]) -> _Plan:
+        """Return the plan of the message at a path in the registry's schema with this ID; without a registry, of the
+        reader's message. Raises UndecodableError.
+        """
         if self.registry is None:
-            default = self._default_plan()
-            return lambda *_: default
-        return functools.cache(lambda schema_id, path: _resolved(schema_id, path, self))
+            return self._default_plan()
+        schema = self.registry.schema(schema_id)
+        if schema is None or schema.kind != "PROTOBUF":
+            raise UndecodableError(f"{self.registry} has no Protobuf schema with the ID {schema_id}")
+        messages = _messages(schema, f"{schema_id} at {self.registry}")
+        return _plan(messages, messages.at(path))
 
-    def _message(self, planned: Callable[[int, tuple[int, ...]], _Plan], value: bytes) -> tuple[Any, _Plan]:
+    def _message(self, plan_at: Callable[[int, tuple[int, ...]], _Plan], value: bytes) -> tuple[Any, _Plan]:
         """Return the message of a value, and its plan. Raises UndecodableError."""
-        schema_id, path = 0, (0,)
+        schema_id, path, payload = 0, tuple[int, ...](), value
         if self.registry is not None:
             schema_id, rest = split(value)
-            path, value = split_indexes(rest)
-        plan = planned(schema_id, path)
-        return protobuf.parse(plan.kind, value), plan
+            path, payload = split_indexes(rest)
+        plan = plan_at(schema_id, path)
+        return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
-        message, plan = self._message(self._planned(), value)
+        message, plan = self._message(self._plan_at, value)
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
     def text(self, value: bytes) -> str:
@@ -141,15 +146,6 @@ class _Plan:
     messages: Messages
 
     __hash__ = object.__hash__
-
-
-def _resolved(schema_id: int, path: tuple[int, ...], reader: ProtobufReader) -> _Plan:
-    assert reader.registry is not None
-    schema = reader.registry.schema(schema_id)
-    if schema is None or schema.kind != "PROTOBUF":
-        raise UndecodableError(f"{reader.registry} has no Protobuf schema with the ID {schema_id}")
-    messages = _messages(schema, f"{schema_id} at {reader.registry}")
-    return _plan(messages, messages.at(path))
 
 
 @functools.lru_cache(maxsize=1000)

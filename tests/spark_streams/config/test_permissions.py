@@ -25,6 +25,7 @@ from tests import servers
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.test_attempts import Attempt, numbers
 from tests.spark_streams.write.test_exactly_once import table
+from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 
@@ -161,7 +162,11 @@ FEATURES = {
 }
 
 
-@pytest.mark.parametrize("name", FEATURES)
+#: Features whose rules and requests are among those of other features.
+_LONG = {"exactlyOnce", "atomic", "staged", "read", "cursor", "none"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=long_only if each in _LONG else ()) for each in FEATURES])
 def test_the_printed_rules_are_sufficient_and_necessary(
     client: redis.Redis, instance: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

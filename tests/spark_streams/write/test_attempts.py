@@ -27,6 +27,7 @@ from spark_streams.write.sink import Sink, plan, run_in
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
+from tests.suite.long import FULL
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000002"
 MODES = ("exactlyOnce", "atomic", "staged")
@@ -235,7 +236,7 @@ def test_a_partly_rejected_batch_adds_nothing_when_it_is_repeated(
         assert numbers(client) == [-1, *range(refused)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(50 if FULL else 3))
 def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, instance: servers.Running, seed: int) -> None:
     """Attempts with random partitions, orders and deaths end with exactly the rows, or with REPLAY_DIFFERS and no
     changes.

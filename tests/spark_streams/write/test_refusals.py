@@ -23,7 +23,7 @@ from streamclient.pool import close_all
 from streamclient.replies import pack
 from tests import servers
 from tests.spark_streams.write.test_attempts import Attempt, numbers
-from tests.suite.long import FULL
+from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 ROWS = 12
@@ -74,6 +74,7 @@ STATES = {
     **{f"NOPERM {command}": without(command) for command in ("xadd", "hset", "eval", "exec")},
 }
 _MORE_COMMANDS = "watch unwatch multi hmget hsetnx hgetall hdel pexpire xinfo hexists xrange xtrim info command"
+_SHORT = ("OOM", "READONLY", "NOPERM xadd", "NOPERM hset")
 LONG_STATES = {f"NOPERM {command}": without(command) for command in _MORE_COMMANDS.split()}
 
 
@@ -189,8 +190,8 @@ def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: Non
 #: If HSET is rejected at EXEC, a transaction adds rows without counting them, so the case is omitted. A move of staged
 #: rows checks HSET before it adds rows.
 CASES = [
-    (refusal, mode, at_exec)
-    for refusal in (*STATES, *(LONG_STATES if FULL else ()))
+    pytest.param(refusal, mode, at_exec, marks=() if mode != "atomic" and refusal in _SHORT else long_only)
+    for refusal in (*STATES, *LONG_STATES)
     for mode in ("exactlyOnce", "atomic", "staged")
     for at_exec in (False, True)
     if (refusal, at_exec) != ("NOPERM hset", True) or mode == "staged"
@@ -225,7 +226,14 @@ def test_the_next_attempt_completes_a_rejected_write(
 
 
 @pytest.mark.parametrize("overwrite", [False, True], ids=["append", "overwrite"])
-@pytest.mark.parametrize("refusal", ["OOM", "NOREPLICAS", "READONLY", "NOPERM xadd", "NOPERM xtrim"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "OOM",
+        "NOPERM xtrim",
+        *(pytest.param(each, marks=long_only) for each in ("NOREPLICAS", "READONLY", "NOPERM xadd")),
+    ],
+)
 def test_a_rejected_append_can_be_repeated(
     client: redis.Redis, url: str, refusal: str, overwrite: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
