@@ -437,12 +437,13 @@ def _to_json(kind: Any) -> Write:
 def _texts(column: Any) -> Any:
     """Return the texts of timestamps in ISO 8601. A time with a zone is written in that zone, with its offset."""
     name, numbers = column.type.tz, _micros(column)
-    if name is None:
-        return mixed(numbers, _USUAL_MICROS, _clock_text, lambda micros: _any_text(micros, None))
-    if name == "UTC":
-        return mixed(numbers, _USUAL_MICROS, _utc_text, lambda micros: _any_text(micros, datetime.UTC))
-    zone = time_zones.info(name)
-    return mixed(numbers, _SAME_CLOCKS, lambda some: _zoned_text(some, name), lambda some: _any_text(some, zone))
+    zone = None if name is None else time_zones.info(name)
+    if name in (None, time_zones.UTC):
+        end = "" if name is None else "Z"
+        return mixed(
+            numbers, _USUAL_MICROS, lambda some: _clock_text(some, end), lambda micros: _any_text(micros, zone)
+        )
+    return pa.array([None if each is None else _any_text(each, zone) for each in numbers.to_pylist()], pa.string())
 
 
 def _micros(column: Any) -> Any:
@@ -459,38 +460,16 @@ def _any_text(micros: int, zone: datetime.tzinfo | None) -> str:
     return local_text(micros + offset) + offset_text(offset)
 
 
-def _zoned_text(micros: Any, zone: str) -> Any:
-    local, offsets = _local(micros, zone)
-    coded = offsets.dictionary_encode()  # a zone has few offsets
-    shown = pa.array(map(offset_text, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
-    text = pc.binary_join_element_wise(_clock_text(local), shown, "")
-    is_utc = pc.or_(pc.less(micros, _WHOLE_MINUTES), pc.equal(offsets, 0))
-    return pc.if_else(is_utc, _utc_text(micros), text)
-
-
-def _local(micros: Any, zone: str) -> tuple[Any, Any]:
-    """Return the local times in a zone, and their offsets from UTC in microseconds."""
-    fixed = time_zones.info(zone)
-    if isinstance(fixed, datetime.timezone):  # Arrow knows no offsets with seconds
-        offset = pa.scalar(offset_at(0, fixed), pa.int64())
-        return pc.add(micros, offset), pc.if_else(pc.is_valid(micros), offset, None)
-    local = pc.cast(pc.local_timestamp(pc.cast(micros, pa.timestamp("us", zone))), pa.int64())
-    return local, pc.subtract(local, micros)
-
-
-def _utc_text(micros: Any) -> Any:
-    return pc.binary_join_element_wise(_clock_text(micros), "Z", "")
-
-
-def _clock_text(micros: Any) -> Any:
-    """Return the texts of local times, with a `T`, and without a fraction if the fraction is zero.
+def _clock_text(micros: Any, end: str) -> Any:
+    """Return the texts of local times, with a `T`, without a fraction if it is zero, and followed by `end`.
 
     Arrow's own conversion of times with a zone to text takes forty times as long.
     """
     text = pc.cast(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()), pa.binary())
     text = pc.binary_replace_slice(text, 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, SECOND), SECOND)), 0)
-    return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())
+    text = pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())
+    return pc.binary_join_element_wise(text, end, "") if end else text
 
 
 def _of_json(kind: Any) -> Any:

@@ -6,10 +6,10 @@ This module checks that every column can be written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
@@ -110,27 +110,16 @@ class WriteSchema:
         if not self.has_map:
             return None
         column = batch.column(FIELDS)
-        if column.null_count or column.items.null_count:
-            return self._pairs_slowly(column)
+        if column.null_count:
+            column = pc.if_else(column.is_null(), pa.scalar([], column.type), column)
         bounds = column.offsets.to_numpy()
         first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
-        names, texts = column.keys.slice(first, count), column.items.slice(first, count)
-        return pa.array(bounds - bounds[0], pa.int32()), conversion.to_text(names), conversion.to_text(texts)
-
-    def _pairs_slowly(self, column: Any) -> tuple[Any, Any, Any]:
-        offsets: list[int] = [0]
-        names: list[Any] = []
-        texts: list[Any] = []
-        for entry in column.to_pylist():
-            pairs: Sequence[tuple[Any, Any]] = [
-                pair for pair in entry or () if pair[1] is not None or self.null_value is not None
-            ]
-            names.extend(name for name, _ in pairs)
-            texts.extend(text for _, text in pairs)
-            offsets.append(len(names))
-        kinds = column.type
-        found = conversion.to_text(pa.array(texts, kinds.item_type))
-        return (pa.array(offsets, pa.int32()), conversion.to_text(pa.array(names, kinds.key_type)), self._filled(found))
+        bounds, names, texts = bounds - first, column.keys.slice(first, count), column.items.slice(first, count)
+        if texts.null_count and self.null_value is None:
+            is_there = texts.is_valid()
+            bounds = np.concatenate(([0], np.cumsum(np.asarray(is_there))))[bounds]
+            names, texts = names.filter(is_there), texts.filter(is_there)
+        return pa.array(bounds, pa.int32()), conversion.to_text(names), self._filled(conversion.to_text(texts))
 
 
 def _check_names(kind: spark.DataType) -> None:

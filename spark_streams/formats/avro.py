@@ -24,8 +24,7 @@ from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
-    as_type,
-    can_adapt,
+    check_fields,
     columns_of,
     spark_fields,
     stored,
@@ -363,17 +362,8 @@ class AvroWriter:
         """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
         record = _record(avro.parsed(self.schema, self.source), self.source)
         kinds = _plan(self.schema, self.source).fields
-        columns = {field.name: field.type for field in fields}
-        for name, kind in columns.items():
-            if name not in kinds:
-                reason = f"it has no field for the column '{name}'; its fields are {', '.join(kinds)}"
-            elif not kinds[name].is_writable:
-                reason = f"the field '{name}' is a union of several types, or a record inside itself"
-            elif not can_adapt(kind, kinds[name].arrow):
-                reason = f"the column '{name}' is {kind}, which does not fit the field's {kinds[name].arrow}"
-            else:
-                continue
-            fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
+        check_fields(fields, {name: (kind.arrow, kind.is_writable) for name, kind in kinds.items()}, self.source)
+        columns = {field.name for field in fields}
         for field in record["fields"]:
             if field["name"] not in columns and "default" not in field and not _may_be_null(field["type"]):
                 reason = f"the field '{field['name']}' has no default value, and the rows have no such column"
@@ -383,7 +373,11 @@ class AvroWriter:
         """Return a binary array with one value per row. Raises VALUE_NOT_WRITABLE."""
         plan = _plan(self.schema, self.source)
         parsed = avro.parsed(self.schema, self.source, raw=True).schema
-        found = [_stored(name, column, plan.fields[name]) for name, column in zip(names, columns, strict=True)]
+        found = []
+        for name, column in zip(names, columns, strict=True):
+            kind = plan.fields[name]
+            values = stored("Avro", name, column, kind.arrow)
+            found.append(values if kind.write is None else list(map(kind.write, values)))
         write = package("fastavro").schemaless_writer
         head = b"" if self.schema_id is None else header(self.schema_id)
         buffer = io.BytesIO()
@@ -404,12 +398,3 @@ class AvroWriter:
 
 def _may_be_null(kind: Any) -> bool:
     return kind == "null" or (isinstance(kind, list) and "null" in kind)
-
-
-def _stored(name: str, column: Any, kind: AvroType) -> list[Any]:
-    """Return a column's values in the form that `fastavro` accepts."""
-    try:
-        found = stored(as_type(column, kind.arrow))
-    except pa.ArrowInvalid as cause:
-        raise value_refused("Avro", None, f"column '{name}': {cause}") from cause
-    return found if kind.write is None else [kind.write(value) for value in found]

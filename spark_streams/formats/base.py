@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.conversion import has_text, is_nested, nullable, nullable_offsets, with_scalars
 from spark_streams.columns.json_values import Converted, either, in_chunks, joined
-from spark_streams.errors import PystreamsError, error
+from spark_streams.errors import PystreamsError, error, fail
 from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
 
@@ -205,19 +205,6 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
     return column.take(taken), either(None if wrong is None else pc.fill_null(wrong.take(taken), False), undecoded)
 
 
-def stored(column: Any) -> list[Any]:
-    """Return the values of an array as a list, with dates, times and durations as integers."""
-    kind = nullable(with_scalars(column.type, _stored_kind))
-    return column.to_pylist() if kind == column.type else column.cast(kind).to_pylist()  # type: ignore[no-any-return]
-
-
-def _stored_kind(kind: Any) -> Any:
-    types = pa.types
-    if types.is_date32(kind) or types.is_time32(kind):
-        return pa.int32()
-    return pa.int64() if types.is_timestamp(kind) or types.is_time64(kind) or types.is_duration(kind) else kind
-
-
 def spark_fields(kinds: Mapping[str, Any]) -> list[spark.StructField]:
     """Return columns for these Arrow types. Types that this release of Spark lacks become strings."""
     return [spark.StructField(name, spark_type(kind)) for name, kind in kinds.items()]
@@ -253,6 +240,44 @@ def spark_type(kind: Any) -> spark.DataType:
     name = next((name for is_kind, name in _SPARK if is_kind(kind)), "StringType")
     made: spark.DataType = getattr(spark, name, spark.StringType)()
     return made if has_text(made) else spark.StringType()
+
+
+def check_fields(fields: Any, known: Mapping[str, tuple[Any, bool]], source: str) -> None:
+    """Raise SCHEMA_UNUSABLE if a schema cannot represent rows with these Arrow fields.
+
+    `known`: the schema's fields, each with its Arrow type, and whether its values can be written.
+    """
+    for field in fields:
+        kind, is_writable = known.get(field.name, (None, True))
+        if kind is None:
+            reason = f"it has no field for the column '{field.name}'; its fields are {', '.join(known)}"
+        elif not is_writable:
+            reason = f"the field '{field.name}' is a union of several types, or a record inside itself"
+        elif not can_adapt(field.type, kind):
+            reason = f"the column '{field.name}' is {field.type}, which does not fit the field's {kind}"
+        else:
+            continue
+        fail("SCHEMA_UNUSABLE", source=source, reason=reason)
+
+
+def stored(form: str, name: str, column: Any, kind: Any) -> list[Any]:
+    """Return a column's values as the Arrow type `kind`, with dates, times and durations as integers.
+
+    Raises VALUE_NOT_WRITABLE.
+    """
+    try:
+        found = as_type(column, kind)
+    except pa.ArrowInvalid as cause:
+        raise value_refused(form, None, f"column '{name}': {cause}") from cause
+    kind = nullable(with_scalars(found.type, _stored_kind))
+    return found.to_pylist() if kind == found.type else found.cast(kind).to_pylist()  # type: ignore[no-any-return]
+
+
+def _stored_kind(kind: Any) -> Any:
+    types = pa.types
+    if types.is_date32(kind) or types.is_time32(kind):
+        return pa.int32()
+    return pa.int64() if types.is_timestamp(kind) or types.is_time64(kind) or types.is_duration(kind) else kind
 
 
 def value_refused(form: str, row: int | None, cause: object) -> PystreamsError:

@@ -22,8 +22,8 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
-from spark_streams.errors import error, fail
-from spark_streams.formats.base import as_type, can_adapt, columns_of, spark_fields, stored, value_refused
+from spark_streams.errors import error
+from spark_streams.formats.base import check_fields, columns_of, spark_fields, stored, value_refused
 from streamclient.formats import protobuf
 from streamclient.formats.protobuf import Messages
 from streamclient.formats.registry import Registry
@@ -325,16 +325,8 @@ class ProtobufWriter:
 
     def check(self, fields: Any) -> None:
         """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
-        known = self._plan()[0].fields
-        for field in fields:
-            if field.name not in known:
-                reason = f"the message has no field for the column '{field.name}'; its fields are {', '.join(known)}"
-            elif not can_adapt(field.type, known[field.name].arrow):
-                kind = known[field.name].arrow
-                reason = f"the column '{field.name}' is {field.type}, which does not fit the field's {kind}"
-            else:
-                continue
-            fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
+        known = {name: (each.arrow, True) for name, each in self._plan()[0].fields.items()}
+        check_fields(fields, known, self.source)
 
     def _plan(self) -> tuple[_Plan, tuple[int, ...]]:
         messages = _messages(self.schema, self.source)
@@ -344,12 +336,10 @@ class ProtobufWriter:
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
         """Return a binary array with one value per row. Raises VALUE_NOT_WRITABLE."""
         plan, path = self._plan()
-        found = []
-        for name, column in zip(names, columns, strict=True):
-            try:
-                found.append(stored(as_type(column, plan.fields[name].arrow)))
-            except pa.ArrowInvalid as cause:
-                raise value_refused("Protobuf", None, f"column '{name}': {cause}") from cause
+        found = [
+            stored("Protobuf", name, column, plan.fields[name].arrow)
+            for name, column in zip(names, columns, strict=True)
+        ]
         head = b"" if self.schema_id is None else header(self.schema_id, path)
         made: list[bytes] = []
         for row in zip(*found, strict=True) if found else itertools.repeat((), count):
