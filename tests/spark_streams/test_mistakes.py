@@ -195,11 +195,6 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[OPTION_ELSEWHERE\] Option 'maxlen' is for writing, and cannot be given for reading",
         r"Remove it here",
     ),
-    "an option for reading when writing": (
-        lambda actions: actions.write(stream="o", startingOffsets="earliest"),
-        r"\[OPTION_ELSEWHERE\] Option 'startingOffsets' is for reading, and cannot be given for writing",
-        r"Remove it here",
-    ),
     "an option of streaming reads in a batch": (
         lambda actions: actions.batch(stream="s", maxEntriesPerTrigger=5),
         r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it applies only to streaming reads",
@@ -210,16 +205,6 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[FOREIGN_OPTION\] 'stream.keys' is an option of spark-redis, not of pystreams",
         r"Set 'stream', or 'streams' for several",
     ),
-    "an option of Kafka's source": (
-        lambda actions: actions.batch(stream="s", kafka__bootstrap__servers="h:9092"),
-        r"\[FOREIGN_OPTION\] 'kafka.bootstrap.servers' is an option of Spark's Kafka source",
-        r"Set 'url' to redis://host:port",
-    ),
-    "several streams in load": (
-        lambda actions: actions.batch(paths='["a","b"]'),
-        r"\[FOREIGN_OPTION\] 'paths' is an option of Spark's file sources",
-        r"Set 'streams' to a comma-separated list",
-    ),
     "a stream in load and another as an option": (
         lambda actions: actions.batch(path="s", stream="t"),
         r"\[CONFLICTING_OPTIONS\] Options 'path' and 'stream' exclude each other",
@@ -229,16 +214,6 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         lambda actions: actions.batch(),
         r"\[MISSING_STREAM\] No stream is named",
         r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not store options",
-    ),
-    "maxDeliveries in a group of its own": (
-        lambda actions: actions.reader(stream="s", group="g", maxDeliveries=3, deadLetterStream="d"),
-        r"\[INVALID_OPTION\] Option 'maxDeliveries' is '3', but it needs consume=shared",
-        r"set consume to shared, or remove maxDeliveries",
-    ),
-    "a shared group without a name": (
-        lambda actions: actions.reader(stream="s", consume="shared"),
-        r"\[MISSING_GROUP\] Option 'consume' is 'shared', which needs a consumer group, but no group is named",
-        r"Set the option 'group'",
     ),
     "consume changed over a checkpoint": (
         _changes_consume,
@@ -264,11 +239,6 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "rediss"), tls__caFile="/no/such.crt"),
         r"\[INVALID_OPTION\] Option 'tls.caFile' is '/no/such.crt', but there is no such file",
         r"Correct the option",
-    ),
-    "a group that a batch would not use": (
-        lambda actions: actions.batch(stream="s", group="g"),
-        r"\[INVALID_OPTION\] Option 'group' is 'g', but a batch read uses it only with startingOffsets=group",
-        r"remove it",
     ),
     "a list as the name of one stream": (
         lambda actions: actions.batch(stream="s,t"),
@@ -302,35 +272,15 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[FIELDS_UNREADABLE\] The entries of 's' have the fields 'station', but in all \d rows .* do not fit",
         r"Correct the column's type\. To see the values, read the column as a string",
     ),
-    "an alias of an option that a batch read does not take": (
-        lambda actions: actions.batch(stream="s", maxOffsetsPerTrigger="5"),
-        r"\[INVALID_OPTION\] Option 'maxOffsetsPerTrigger' is '5', but it applies only to streaming reads",
-        r"remove it",
-    ),
     "a table of Spark's catalog": (
         lambda actions: actions.source(stream="s", provider="pystreams", owner="root", option__stream="s").schema(),
         r"\[TABLE_NOT_KEPT\] A table of Spark's catalog cannot read a stream",
         r"Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS",
     ),
-    "a bad value when a schema is asked for": (
-        lambda actions: actions.source(stream="s", pageSize="many").schema(),
-        r"\[INVALID_OPTION\] Option 'pageSize' is 'many'",
-        r"Correct the option",
-    ),
     "a key that is not a stream": (
         lambda actions: actions.batch(stream="text"),
         r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
         r"Name a stream, or delete the key",
-    ),
-    "positions of other streams": (
-        lambda actions: actions.batch(stream="s", startingOffsets='{"t": "1-1"}'),
-        r"""\[INVALID_OPTION\] Option 'startingOffsets' is '\{"t": "1-1"\}', but the query does not read t""",
-        r"name exactly its streams: s",
-    ),
-    "a text that is not a time": (
-        lambda actions: actions.batch(stream="s", startingTimestamp="yesterday"),
-        r"\[INVALID_OPTION\] Option 'startingTimestamp' is 'yesterday', but it must be",
-        r"milliseconds since 1970, an ISO 8601 time",
     ),
     "an ID as a number": (
         lambda actions: actions.batch("_id bigint", stream="s"),

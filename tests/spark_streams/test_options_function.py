@@ -33,15 +33,7 @@ def test_values_of_python_become_options_of_spark() -> None:
     [
         ({"strem": "a"}, r"\[UNKNOWN_OPTION\] .*'strem'.*'stream'"),
         ({"pageSize": "many"}, r"\[INVALID_OPTION\] .*'pageSize' is 'many'"),
-        ({"maxlen": -1}, r"\[INVALID_OPTION\] .*'maxlen' is '-1'"),
         ({"group": "g", "maxlen": 3}, r"\[OPTION_ELSEWHERE\] .*'maxlen' is for writing"),
-        ({"startingOffsets": "earlist"}, r"\[INVALID_OPTION\] .*'startingOffsets' is 'earlist'"),
-        ({"stream": "s", "startingTimestamp": "yesterday"}, r"\[INVALID_OPTION\] .*'startingTimestamp'"),
-        ({"group": "g", "consume": "shared", "ack": "none"}, r"\[INVALID_OPTION\] .*'ack' is 'none'"),
-        ({"group": "g", "maxDeliveries": 3}, r"\[INVALID_OPTION\] .*consume=shared"),
-        ({"stream": "a", "streamPattern": "b*"}, r"\[CONFLICTING_OPTIONS\]"),
-        ({"stream": "a", "writeMode": "append", "writeId": "x"}, r"\[CONFLICTING_OPTIONS\]"),
-        ({"groupLeaseMs": "500ms"}, r"\[INVALID_OPTION\] .*it must be 1s or more"),
     ],
 )
 def test_mistakes_are_refused(given: dict[str, Any], refusal: str) -> None:

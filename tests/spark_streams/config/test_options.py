@@ -60,6 +60,7 @@ def test_writing() -> None:
     [
         ({}, "MISSING_STREAM"),
         ({"stream": "a", "streams": "b"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "consumerPrefix": "p", "consumer": "q"}, "CONFLICTING_OPTIONS"),
         ({"streams": "a,,b"}, "INVALID_OPTION"),
         ({"streams": "a,a"}, "INVALID_OPTION"),
         ({"stream": ""}, "INVALID_OPTION"),
@@ -167,14 +168,6 @@ def test_texts_name_existing_options() -> None:
     assert found - names - others == set()
 
 
-def test_a_name_and_its_alias_exclude_each_other() -> None:
-    """An option and its alias cannot be given together."""
-    assert options.read_options({"stream": "s", "consumerPrefix": "p"}).consumer == "p"
-    with pytest.raises(OptionsError, match=r"consumerPrefix.*consumer") as caught:
-        options.read_options({"stream": "s", "consumerPrefix": "p", "consumer": "q"})
-    assert caught.value.condition == "CONFLICTING_OPTIONS"
-
-
 @pytest.mark.parametrize(
     ("kafkas", "value", "field", "expected"),
     [
@@ -187,6 +180,7 @@ def test_a_name_and_its_alias_exclude_each_other() -> None:
         ("endingOffsetsByTimestamp", "1000", "ending_timestamp", "1000"),
         ("startingOffsetsByTimestampStrategy", "latest", "timestamp_strategy", "latest"),
         ("groupIdPrefix", "job", "group_prefix", "job"),
+        ("consumerPrefix", "p", "consumer", "p"),
         ("failOnDataLoss", "false", "fails", False),
         ("minPartitions", "5", "min_partitions", 5),
         ("maxTriggerDelay", "5s", "max_delay", 5000),
@@ -207,34 +201,27 @@ def test_options_of_other_connectors_are_answered(unsupported: options.Foreign) 
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("parse", "option", "value", "streaming"),
     [
-        ({"endingTimestamp": "1700000000000"}, "endingTimestamp"),
-        ({"endingOffsets": "latest"}, "endingOffsets"),
+        (options.read_options, "endingTimestamp", "1700000000000", True),
+        (options.read_options, "endingOffsets", "latest", True),
+        (options.read_options, "maxEntriesPerTrigger", "5", False),
+        (options.read_options, "maxOffsetsPerTrigger", "5", False),
+        (options.read_options, "consume", "shared", False),
+        (options.read_options, "group", "g", False),
+        (options.write_options, "saveMode", "ignore", True),
+        (options.write_options, "writeId", "w", True),
     ],
 )
-def test_a_streaming_read_has_no_end(given: dict[str, str], name: str) -> None:
-    """An option for batch reads is rejected in a streaming read, and the error has the user's name and value."""
-    options.read_options({"stream": "s", **given}, streaming=False)
-    with pytest.raises(OptionsError, match=f"Option '{name}' is '{given[name]}', but .*batch"):
-        options.read_options({"stream": "s", **given}, streaming=True)
-
-
-@pytest.mark.parametrize(("name", "value"), [("saveMode", "error"), ("saveMode", "ignore"), ("writeId", "w")])
-def test_a_streaming_write_rejects_options_for_batches(name: str, value: str) -> None:
-    """An option for batch writes is rejected in a streaming write, unless its value is the default."""
-    options.write_options({"stream": "s", name: value}, streaming=False)
+def test_options_of_the_other_kind_of_query_are_rejected(parse: Any, option: str, value: str, streaming: bool) -> None:
+    """An option for batches is rejected in a streaming query and the reverse; the error has the user's name and value,
+    and a default value is accepted.
+    """
+    given = {"stream": "s", **({"group": "g"} if option == "consume" else {}), option: value}
+    parse(given, streaming=not streaming)
     options.write_options({"stream": "s", "saveMode": "append"}, streaming=True)
-    with pytest.raises(OptionsError, match=f"Option '{name}' is '{value}', but .*batch"):
-        options.write_options({"stream": "s", name: value}, streaming=True)
-
-
-def test_a_batch_read_shares_no_group() -> None:
-    """`consume=shared` is rejected in a batch read."""
-    given = {"stream": "s", "group": "g", "consume": "shared"}
-    assert options.read_options(given).shared
-    with pytest.raises(OptionsError, match="Option 'consume' is 'shared'"):
-        options.read_options(given, streaming=False)
+    with pytest.raises(OptionsError, match=f"Option '{option}' is '{value}', but .*remove it"):
+        parse(given, streaming=streaming)
 
 
 @pytest.mark.parametrize(

@@ -252,24 +252,24 @@ class Case:
 REPLACED = frozenset({"a", "b", "a ATTEMPT_REPLACED", "b ATTEMPT_REPLACED"})
 WITHDRAWAL = frozenset({"a", "w", "a ATTEMPT_REPLACED", "replay s3 t4"})
 CASES = {
-    "copies of a task": Case("copies", [ONE], "exactlyOnce", ONE, 1_200, endings=frozenset({"one", "two", "a"})),
+    "copies of a task": Case("copies", [ONE], "exactlyOnce", ONE, 1_200, 2, endings=frozenset({"one", "two", "a"})),
     "one attempt": Case("attempts", [TWO_STREAMS], "exactlyOnce", TWO_STREAMS, 20),
     "one attempt, staged": Case("attempts", [TWO_STREAMS], "staged", TWO_STREAMS, 30),
     "one attempt, then other rows": Case("attempts", [TWO_STREAMS], "exactlyOnce", OTHER_TWO, 20),
     "one attempt, then other rows, staged": Case("attempts", [TWO_STREAMS], "staged", OTHER_TWO, 30),
     "a broken link": Case("attempts", [ONE], "exactlyOnce", ONE, 700, breaks=1),
     "a broken link, staged": Case("attempts", [ONE], "staged", ONE, 1_500, breaks=1),
-    "two drivers": Case("drivers", [ONE, ONE], "staged", ONE, 28_000, 3, endings=REPLACED),
-    "two drivers, two streams": Case("drivers", [TWO_STREAMS, TWO_STREAMS], "staged", TWO_STREAMS, 59_000, 2),
-    "two drivers with other rows": Case("drivers", [ONE, OTHER], "staged", OTHER, 26_000, 2),
-    "two attempts": Case("attempts", [ONE, ONE], "exactlyOnce", ONE, 95_000, 2),
-    "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 100_000, 2),
-    "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 180_000, 2),
-    "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 85_000, 2),
-    "a withdrawal": Case("withdrawal", [TWO_STREAMS], "exactlyOnce", OTHER_TWO, 80_000, 2, endings=WITHDRAWAL),
+    "two drivers": Case("drivers", [ONE, ONE], "staged", ONE, 28_000, 2, endings=REPLACED),
+    "two drivers, two streams": Case("drivers", [TWO_STREAMS, TWO_STREAMS], "staged", TWO_STREAMS, 59_000, 1),
+    "two drivers with other rows": Case("drivers", [ONE, OTHER], "staged", OTHER, 26_000, 1),
+    "two attempts": Case("attempts", [ONE, ONE], "exactlyOnce", ONE, 95_000, 1),
+    "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 100_000, 1),
+    "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 180_000, 1),
+    "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 85_000, 1),
+    "a withdrawal": Case("withdrawal", [TWO_STREAMS], "exactlyOnce", OTHER_TWO, 80_000, 1),
     "a withdrawal, staged": Case("withdrawal", [TWO_STREAMS], "staged", OTHER_TWO, 9_000, 2, endings=WITHDRAWAL),
     "a withdrawal, then the same rows": Case("withdrawal", [ONE], "exactlyOnce", ONE, 31_000, 2),
-    "a withdrawal with a broken link": Case("withdrawal", [ONE], "exactlyOnce", OTHER, 6_500, 1, breaks=1),
+    "a withdrawal with a broken link": Case("withdrawal", [ONE], "exactlyOnce", OTHER, 6_500, 0, breaks=1),
     "a withdrawal, two attempts": Case("withdrawal", [ONE, OTHER], "staged", OTHER, 10_000, 1),
     "two withdrawals": Case("withdrawals", [ONE], "exactlyOnce", OTHER, 10_000, 1),
 }
@@ -325,7 +325,7 @@ def commit_what_is_withdrawn(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mutation", "case"),
     [
-        (commit_what_is_withdrawn, "a withdrawal"),
+        (commit_what_is_withdrawn, "a withdrawal, then the same rows"),
         (forget_fences, "copies of a task"),
         (skip_the_numbers_of_drivers, "two drivers"),
         (forget_to_seal, "two attempts, other streams"),
@@ -338,4 +338,4 @@ def test_the_model_fails_if_a_transition_is_broken(
     """The model finds lost, repeated or mixed rows if one of five rules of the protocol is removed."""
     mutation(monkeypatch)
     with pytest.raises(AssertionError, match=r"twice|committed|after a restart|not finished|refused"):
-        check(CASES[case], CASES[case].switches)
+        check(CASES[case], 2)
