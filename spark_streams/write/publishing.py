@@ -18,7 +18,7 @@ nothing was published, and the successor uses its own rows.
 If the server moves a chunk, the rows do not pass through the driver. This is one transaction, and the fence of its task
 counts the rows, like all other rows:
 
-    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged; XINFO STREAM
+    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
     MULTI; add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
 EXEC alone would advance the fence even if the rows were refused. On the engine, PS.APPEND adds all rows or none, and
@@ -52,6 +52,7 @@ from spark_streams.write.records import (
     Evidence,
     FenceState,
     TaskRows,
+    Values,
     WriterId,
     parse_manifest,
     parse_states,
@@ -59,10 +60,10 @@ from spark_streams.write.records import (
     staged_states,
 )
 from spark_streams.write.slot_transaction import Entry, LinkOwners, ReplicaWait, SlotTransaction, Terms
-from streamclient.capabilities import is_refused
-from streamclient.connection import Command, Connection, Link
+from streamclient.compare_and_set import change
+from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, row_refused
+from streamclient.refusals import Refusal, reason_of, refusal_of, row_refused
 
 _log = logging.getLogger("spark_streams")
 _ATTEMPTS = 20  # attempts to claim all streams while other clients change them
@@ -264,10 +265,8 @@ return 1
 """
 
 
-def _may_move(connection: Connection) -> bool:
-    """Return whether the server can move rows, and has not refused to."""
-    known = connection.capabilities
-    return known.moves_rows and (known.stops_at_errors() or known.may_run_scripts())
+#: Commands that only moving needs. If the server refuses one of them, the driver sends the rows.
+_MOVING = ("EVAL", "PS.APPEND", "PS.EXEC")
 
 
 class Mover:
@@ -282,16 +281,47 @@ class Mover:
         self._terms = terms
         self._rows = rows
         self._fence = StreamFence(rows.stream, terms.protocol.writer, connection.address, rows.base)
-        self._link: Link | None = None
 
     def move(self, number: int, state: ChunkState) -> bool:
         """Move one chunk, if it is not in the stream yet. Returns False without any effect if the server cannot move
         it.
         """
-        done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
-        if done is None:
-            fail("WRITE_CONTENDED", address=self._connection.address)
-        return done
+        fence, stream, known = self._fence, self._rows.stream, self._connection.capabilities
+        stops = known.stops_at_errors()
+        may_move = state.movable and not self._terms.options.nomkstream and known.moves_rows
+        may_move = may_move and (stops or known.may_run_scripts())
+        record = fence.writer.record_key(stream)
+        is_there, commands = False, list[Command]()
+
+        def decide(replies: list[Any]) -> list[Command]:
+            nonlocal is_there, commands
+            is_there = self._is_there(state, *replies)
+            commands = self._commands(number, state, stops=stops) if may_move and not is_there else []
+            return commands
+
+        reads: list[Command] = [
+            ("HMGET", fence.key, *FENCE_FIELDS),
+            ("HMGET", record, *RECORD_FIELDS),
+            ("HEXISTS", self._rows.key, number),
+        ]
+        try:
+            done = change(
+                self._connection, [fence.key, record, self._rows.key], reads, decide, partial=True, stops=stops
+            )
+        except PystreamsError as refusal:
+            reason = str(refusal.parameters.get("reason", ""))
+            if refusal.parameters.get("command") in _MOVING and refusal_of(reason) is Refusal.SERVER:
+                return self._by_driver(reason)
+            raise
+        if not done:
+            return is_there
+        adding = 2 if stops else 1
+        for reply in done[:adding]:
+            if isinstance(reply, ResponseError):
+                return self._not_moved(reply)
+        self._connection.check(commands[adding : len(done)], done[adding:])
+        fence.state, fence.digest = fence.state.after(state.digest), state.digest
+        return True
 
     @property
     def done(self) -> RowDigest:
@@ -305,89 +335,28 @@ class Mover:
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have the moved rows."""
         if self._fence.rows > self._rows.base.rows:
-            ReplicaWait(self._connection, [self._fence], self._terms.options, self._link).wait()
+            ReplicaWait(self._connection, [self._fence], self._terms.options, None).wait()
 
-    def _lost(self) -> None:
-        self._connection.drop(self._link)
-        self._link = None
-
-    def _attempt(self, number: int, state: ChunkState) -> bool | None:
-        """Move the chunk and return the result of `move`; None to try again."""
-        fence = self._fence
-        can_move = state.movable and not self._terms.options.nomkstream and _may_move(self._connection)
-        found = self._watch_and_read(number)
-        if found is None:
-            return None
-        link, asking, is_staged = found
+    def _is_there(self, state: ChunkState, values: Values, record: Values, is_staged: int) -> bool:
+        """Return whether the chunk is in the stream. Raises an error if it is neither there nor staged, or if the fence
+        does not allow it.
+        """
+        fence, rows, found = self._fence, self._rows, BatchRecord.parse(record)
+        self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
+        fence.update(values)
         if fence.state.rows >= state.digest.rows:
             fence.digest = state.digest
-            link.pipeline([*asking, ("UNWATCH",)])
             return True
         if fence.state.rows != fence.rows or (fence.rows and fence.state.digest != fence.digest.text):
             fence.refuse()
         if not is_staged:
-            rows = self._rows
-            fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))
-        if not can_move:
-            link.pipeline([*asking, ("UNWATCH",)])
-            return False
-        after = fence.state.after(state.digest)
-        commands = self._commands(number, after)
-        stops = self._connection.capabilities.stops_at_errors()
-        end, adding = ("PS.EXEC", 2) if stops else ("EXEC", 1)
-        replies = link.pipeline([*asking, ("MULTI",), *commands, (end,)])[len(asking) :]
-        done = replies[-1]
-        if done is None:
-            return None
-        if isinstance(done, ResponseError):
-            return self._not_queued(link, commands, adding, replies)
-        for reply in done[:adding]:
-            if isinstance(reply, ResponseError):
-                return self._not_moved(reply)
-        self._connection.check(commands[adding : len(done)], done[adding:])
-        fence.state, fence.digest = after, state.digest
-        return True
+            fail("STAGED_LOST", stream=shown(rows.stream), batch=fence.writer.batch, key=shown(rows.key))
+        return False
 
-    def _watch_and_read(self, number: int) -> tuple[Link, list[Command], bool] | None:
-        """Watch the chunk's keys, and read its state.
-
-        Returns the link, the commands that must precede each command on it, and whether the chunk is staged; None if
-        the server refused temporarily.
-        """
-        fence, rows = self._fence, self._rows
-        record = fence.writer.record_key(rows.stream)
-        reads: list[Command] = [
-            ("WATCH", fence.key, record, rows.key),
-            ("HMGET", fence.key, *FENCE_FIELDS),
-            ("HMGET", record, *RECORD_FIELDS),
-            ("HEXISTS", rows.key, number),
-            ("XINFO", "STREAM", rows.stream),
-        ]
-        if self._connection.topology.is_cluster:  # while a slot moves, all keys must be on the same node
-            reads.append(("EXISTS", fence.key, record, rows.key, rows.stream))
-        asking: list[Command] = []
-        self._link = link = self._connection.link(rows.stream)
-        replies = link.pipeline(reads)
-        redirected = redirection(replies)
-        if redirected is not None:
-            asking = [("ASKING",)]
-            self._link = link = self._connection.link_for_ask(redirected)
-            replies = link.pipeline([each for command in reads for each in (*asking, command)])[1::2]
-        for command, reply in zip(reads, replies, strict=True):
-            if isinstance(reply, ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
-                self._connection.learn_or_raise(reply, str(command[0]), link)
-                return None
-        _, values, record_values, is_staged, info = replies[:5]
-        if str(info).startswith("WRONGTYPE"):
-            fail("NOT_A_STREAM", stream=shown(rows.stream), address=self._connection.address)
-        found = BatchRecord.parse(record_values)
-        self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
-        fence.update(values)
-        return link, asking, bool(is_staged)
-
-    def _commands(self, number: int, after: FenceState) -> list[Command]:
+    def _commands(self, number: int, state: ChunkState, *, stops: bool) -> list[Command]:
         stream, key, fence = self._rows.stream, self._rows.key, self._fence
-        if self._connection.capabilities.stops_at_errors():
+        after = fence.state.after(state.digest)
+        if stops:
             commands: list[Command] = [
                 ("HSET", key, "moving", number),  # a user without this right is refused before anything is added
                 ("PS.APPEND", stream, key, number),
@@ -400,34 +369,16 @@ class Mover:
         commands += trim_commands(stream, self._terms.options)
         return [*commands, *self._terms.protocol.publish(stream, after)]
 
-    def _not_queued(self, link: Link, commands: list[Command], adding: int, replies: list[Any]) -> bool | None:
-        """Handle a refused command, after which nothing was executed. The first `adding` commands add the rows.
-
-        Returns False if moving was refused, and None to try again after a temporary refusal.
-        """
-        for command, reply in zip(commands, replies[1:], strict=False):
-            if not isinstance(reply, ResponseError):
-                continue
-            if command in commands[:adding] and refusal_of(reply) is Refusal.SERVER:
-                return self._by_driver(reply)
-            self._connection.learn_or_raise(reply, str(command[0]), link)
-            return None
-        known = self._connection.capabilities
-        if known.stops_at_errors() and is_refused(reason_of(replies[-1])):  # another server, still in MULTI
-            known.mark_missing("PS.EXEC")
-            self._lost()
-            return None
-        self._connection.learn_or_raise(replies[-1], "EXEC", link)
-        return None
-
     def _not_moved(self, refusal: ResponseError) -> bool:
         """Handle the refusal of a command that adds the rows.
 
         If the refusal is not about a row, nothing was changed, and the driver sends the rows. The refusal of the
         driver's transaction then names the command that the user may not call or the server cannot execute.
         """
+        if str(refusal).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=shown(self._rows.stream), address=self._connection.address)
         if refusal_of(refusal) is not Refusal.ROW:
-            return self._by_driver(refusal)
+            return self._by_driver(str(refusal))
         fence = self._fence
         (known,) = self._connection.command("HMGET", fence.key, "refused")
         mark = f"{fence.rows} {refusal}" if not known else known.decode("utf-8", "replace")
@@ -435,7 +386,7 @@ class Mover:
         row, _, reason = mark.partition(" ")
         raise row_refused(self._connection.address, int(row), reason)
 
-    def _by_driver(self, refusal: ResponseError) -> bool:
-        if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # temporary refusals
+    def _by_driver(self, reason: str) -> bool:
+        if not reason_of(reason).startswith(("OOM", "MISCONF")):  # temporary refusals
             self._connection.capabilities.moves_rows = False
         return False
