@@ -34,7 +34,7 @@ class StreamReport:
     entries after `position`; an estimate if `lag_exact` is false. `lag_ms`: milliseconds between the times in the two
     IDs; 0 if nothing has been read or the lag is 0; None if the stream does not exist. `lag_bytes`: estimated bytes of
     the entries after `position`, from the size of the next few entries. `oldest_unread_ms`: the age in milliseconds of
-    the first entry after `position`, by its ID; 0 if there is none. `group`: the consumer group; None if the query has
+    the first entry after `position`, by its ID; 0 without one. `group`: the consumer group; None if the query has
     no group. `pending`: number of the group's pending entries. `entries`, `entries_per_second`: entries in this batch;
     None for a query's first batch, or if unknown. `rejected`: number of the batch's entries, in all streams of the
     source, that mode DROPMALFORMED dropped; None for a query's first batch, or if unknown. `lost`: number of lost

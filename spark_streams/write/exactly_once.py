@@ -122,7 +122,7 @@ class Stager:
         return not self._chunks
 
     def finish(self) -> TaskRows:
-        """Return the task's rows for the stream: their digest, and where they are staged."""
+        """Return the task's rows for the stream: their digest, and the key of the staged rows."""
         fence = self._fence
         base = fence.state.row_digest
         differs = self._differs or base.rows > fence.rows

@@ -1,4 +1,4 @@
-"""Withdrawal of a batch that was interrupted: what it has written where, and taking it back.
+"""Withdrawal of a batch that was interrupted: the rows that it has written, and their removal.
 
 A replay with other rows is refused, because rows of the interrupted attempt are in the streams. If the query was fixed
 and its rows differ on purpose, a user withdraws the batch: its rows are removed from the streams, or are kept but no
@@ -11,7 +11,7 @@ longer counted. The fixed query then writes the batch as if it were new.
 3. It removes `prepared` from the ledger, so that no driver finishes the publication of an earlier attempt, and claims
    all streams. From now on no earlier driver can publish or commit.
 4. It takes back one transaction at a time, the last one first. The entries and the fence change together, so a kill
-   leaves a batch of which less is written. Repeated, `withdraw` continues there.
+   leaves a batch with fewer rows. Repeated, `withdraw` continues there.
 
 Later drivers have higher numbers: if the query starts meanwhile, it claims the streams, and `withdraw` fails.
 """
@@ -77,9 +77,9 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch has written. `name`: the query's ID, with a number for a write from foreachBatch, or the name of a
-    batch write.
+    """The rows that a batch has written.
 
+    `name`: the query's ID, with a number for a write from foreachBatch, or the name of a batch write.
     `prepared`: the attempt whose rows the next driver would publish, or empty. `withdrawn`: earlier withdrawals of
     batches of this name, as documents. `attempt`: a name for the withdrawal.
     """

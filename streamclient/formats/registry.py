@@ -19,10 +19,11 @@ import json
 import socket
 import ssl
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from streamclient.config.address import Tls
@@ -30,10 +31,6 @@ from streamclient.errors import error
 from streamclient.formats.schemas import Kind, Reference, Schema
 from streamclient.sockets import tls_context
 from streamwire.errors import InvalidTextError
-
-if TYPE_CHECKING:
-    import urllib.error
-    import urllib.request
 
 
 def reply(request: urllib.request.Request, until: float, context: ssl.SSLContext | None, most: int) -> bytes:
@@ -283,9 +280,6 @@ class _Call:
         self, path: str, body: Any = None, *, missing: bool = False, subject: str = ""
     ) -> Mapping[str, Any] | None:
         """Return the response to a request. `missing`: whether to return None if the object does not exist."""
-        import http.client  # noqa: PLC0415 - HTTP takes time to import
-        import urllib.error  # noqa: PLC0415
-
         request = self._request(path, body)
         self._asked = f"{request.get_method()} {path}"
         for attempt in range(_ATTEMPTS):
@@ -309,8 +303,6 @@ class _Call:
         return attempt + 1 == _ATTEMPTS or time.monotonic() + _pause(attempt) >= self._until
 
     def _request(self, path: str, body: Any) -> urllib.request.Request:
-        import urllib.request  # noqa: PLC0415 - HTTP takes time to import
-
         request = urllib.request.Request(  # noqa: S310 - `at` accepts only http and https
             self._url + path,
             None if body is None else json.dumps(body).encode(),
@@ -325,7 +317,6 @@ class _Call:
         return request
 
     def _answer(self, request: urllib.request.Request) -> Mapping[str, Any]:
-
         context = tls_context(self._registry.tls) if self._url.startswith("https") else None
         text = reply(request, self._until, context, MOST_BYTES + 1)
         if len(text) > MOST_BYTES:
@@ -346,8 +337,6 @@ class _Call:
 
     def _refused(self, refused: urllib.error.HTTPError, subject: str) -> NoReturn:
         """Raise the error for a response with an error status."""
-        import http.client  # noqa: PLC0415 - HTTP takes time to import
-
         text = ""
         with contextlib.suppress(OSError, http.client.HTTPException):
             text = refused.read(MOST_BYTES).decode("utf-8", "replace")
