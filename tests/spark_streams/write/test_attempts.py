@@ -78,30 +78,6 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
-@pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
-def test_a_replay_with_other_partitions_fails_after_a_finished_task(
-    client: redis.Redis, instance: servers.Running, mode: str
-) -> None:
-    """If one task has ended, a replay with other partitions fails and adds nothing; a replay with the same partitions
-    writes the other rows.
-    """
-    rows = list(range(40))
-    Attempt(instance.url, "first", mode).task(0, rows[::2])
-    again = Attempt(instance.url, "second", mode)
-    for partition in range(3):
-        again.task(partition, rows[partition::3])
-    with pytest.raises(WriteError, match=r"REPLAY_DIFFERS.*Partition 0 of batch 0.*default\.parallelism.*staged"):
-        again.commit()
-    assert numbers(client) == rows[::2]
-    with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-        Attempt(instance.url, "fewer", mode).task(1, rows[1::2]).commit()
-    Attempt(instance.url, "third", mode).task(0, rows[::2]).task(1, rows[1::2]).commit()
-    assert sorted(numbers(client)) == rows
-    Attempt(instance.url, "next", mode, batch=1).task(0, [7]).commit()
-    assert numbers(client)[-1] == 7
-    assert not client.keys("*staged*")
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_complete_batch_may_have_any_partitions_and_order(
@@ -152,18 +128,6 @@ def test_a_task_of_a_batch_before_the_committed_one_is_refused(client: redis.Red
     with pytest.raises(WriteError, match=r"BATCH_COMMITTED.*batch 0, but batch 1 .*committed"):
         Attempt(instance.url, "copy").task(0, [7], stream="elsewhere")
     assert (numbers(client), numbers(client, "elsewhere")) == ([0, 1], [])
-
-
-def test_staged_rows_of_an_attempt_that_died_are_never_published(
-    client: redis.Redis, instance: servers.Running
-) -> None:
-    """Rows that were staged and not committed are never published, and their keys expire."""
-    Attempt(instance.url, "first", "staged").task(0, range(20))
-    assert numbers(client) == []
-    assert all(0 < client.pttl(key) <= 86_400_000 for key in client.keys("*staged*"))
-    second = Attempt(instance.url, "second", "staged").task(1, range(5), dies=True).task(1, range(5)).task(0, [7, 8])
-    second.commit()
-    assert numbers(client) == [7, 8, *range(5)]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -8,7 +8,6 @@ import redis
 
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
-from spark_streams.errors import WriteError
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
 from streamclient.config.address import Address
@@ -127,14 +126,3 @@ def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, instan
         connection.close()
         client.execute_command("ACL", "DELUSER", "job")
     assert numbers(client) == [*range(700)]
-
-
-def test_a_key_of_another_type_refuses_the_first_row(client: redis.Redis, instance: servers.Running) -> None:
-    """Appending to a key of another type is an error that names the first row and the server's reason."""
-    client.set("s", "not a stream")
-    connection = Connection(Address(instance.url))
-    sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))
-    appended(sender, table(0, 50))
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-        sender.finish()
-    connection.close()

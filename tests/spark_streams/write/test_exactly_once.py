@@ -63,27 +63,6 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
-def test_a_repeated_task_adds_nothing(client: redis.Redis, instance: servers.Running) -> None:
-    """A repeated task adds nothing, even with other chunk sizes; equal rows of the next batch are added."""
-    assert Task(instance.url).feed(table(0, 1000)).finish() == 1000
-    assert Task(instance.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
-    assert numbers(client) == list(range(1000))
-    Task(instance.url, batch=1).feed(table(0, 10)).finish()
-    Task(instance.url, batch=1, partition=1).feed(table(1000, 1001)).finish()
-    assert numbers(client) == [*range(1000), *range(10), 1000]
-
-
-def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, instance: servers.Running) -> None:
-    """A replay with other or fewer rows, and a task of an earlier batch, fail and change nothing."""
-    Task(instance.url).feed(table(0, 250)).finish()
-    for others in (table(1, 251), table(0, 249), table(0, 300).slice(5)):
-        with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-            Task(instance.url).feed(others).finish()
-    with pytest.raises(WriteError, match="FENCE_AHEAD"):
-        Task(instance.url, batch=-1).feed(table(0, 250)).finish()
-    assert numbers(client) == list(range(250))
-
-
 def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, instance: servers.Running) -> None:
     """With `_stream`, each stream has a fence, and gets its rows once and in order after a partial first attempt."""
     names = pa.array([f"s{n % 5}" for n in range(1000)])
@@ -224,14 +203,14 @@ def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running
 
 
 def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
-    """Each row is written once if the connection is cut after 1, 42, 83 and more bytes."""
+    """Each row is written once if the connection is cut after 1, 168, 335 and more bytes."""
     rows = 0
     with proxy(instance.port) as between:
-        for batch, count in enumerate(range(1, 2500, 41)):
+        for batch, count in enumerate(range(1, 2500, 167)):
             between.cut_after(count)
             Task(f"redis://127.0.0.1:{between.port}", batch=batch, chunk_size=6).feed(table(rows, rows + 15)).finish()
             rows += 15
-        assert between.cuts > 40
+        assert between.cuts > 8
     assert numbers(client) == list(range(rows))
 
 
