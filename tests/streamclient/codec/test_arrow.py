@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_streams.columns import conversion
 from streamclient.codec import decode, reference
 from streamclient.codec.encode import encode_adds
 from streamclient.codec.reply import Page, ReplyError, array_header
+from streamwire import digits
 from streamwire import frames as wire_frames
 
 unhurried = settings(deadline=None)
@@ -38,13 +42,14 @@ def entries_of(words: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[tuple[
     return st.lists(st.tuples(IDS, pairs.map(lambda p: [w for pair in p for w in pair])), min_size=1, max_size=12)
 
 
-def one_shape() -> st.SearchStrategy[list[tuple[bytes, list[bytes]]]]:
-    names = st.lists(PLAIN, min_size=1, max_size=3)
+def one_shape(values: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[tuple[bytes, list[bytes]]]]:
+    """Generate entries with the same fields."""
+    names = st.lists(st.one_of(PLAIN, st.sampled_from([b"temperature", b"n*", b"x\r\ny"])), min_size=1, max_size=3)
     return names.flatmap(
         lambda ns: st.lists(
             st.tuples(
                 IDS,
-                st.lists(WORDS, min_size=len(ns), max_size=len(ns)).map(
+                st.lists(values, min_size=len(ns), max_size=len(ns)).map(
                     lambda vs: [w for pair in zip(ns, vs, strict=True) for w in pair]
                 ),
             ),
@@ -52,6 +57,15 @@ def one_shape() -> st.SearchStrategy[list[tuple[bytes, list[bytes]]]]:
             max_size=12,
         )
     )
+
+
+#: Values of one producer: numbers, most of them short.
+USUAL = st.one_of(
+    st.integers(0, 99999).map(lambda n: b"%d" % n),
+    st.integers(-(10**9), 10**9).map(lambda n: b"%d" % n),
+    st.decimals(-9999, 9999, places=2).map(lambda d: str(d).encode()),
+)
+ENTRIES = st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape(WORDS), one_shape(USUAL))
 
 
 def frames(entries: list[tuple[bytes, list[bytes]]]) -> bytes:
@@ -68,6 +82,7 @@ def seen(page: Page, names: list[bytes]) -> dict[str, object]:
         "count": page.count,
         "last": page.last_id(),
         "ids": page.ids().to_pylist(),
+        "some ids": (page.id_texts(), page.id_texts(slice(1, None, 2))),
         "ms": page.milliseconds().to_pylist(),
         "seq": page.sequences().to_pylist(),
         "columns": {name: page.column(name).to_pylist() for name in names},
@@ -84,17 +99,24 @@ def however_few() -> Iterator[None]:
 
 
 @unhurried
-@given(st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape()), st.binary(max_size=3))
+@given(ENTRIES, st.sampled_from([b"\r\n", b"x\r\n", b"", b"\n", b"\rx"]))
 def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes]]], before: bytes) -> None:
-    """For any entries, the vectorised decoder returns the parser's columns or declines."""
-    before += b"\r\n"
+    """For any entries, the vectorised decoder returns the parser's columns, and numbers equal to their texts, or
+    declines.
+    """
     buffer = before + frames(entries) + SLACK
     end = len(buffer) - len(SLACK)
     names = [b"a", b"b", b"", b"missing"]
-    expected = seen(reference.parse(buffer, len(before), end, len(entries)), names)
+    slow = reference.parse(buffer, len(before), end, len(entries))
+    expected = seen(slow, names)
     page = decode.scan(buffer, len(before), end, len(entries))
     if page is not None:
         assert seen(page, names) == expected
+        for name in names:
+            for numbers, kind in ((page.integers(name), pa.int64()), (page.floats(name), pa.float64())):
+                if numbers is not None:
+                    texts = conversion.from_text(slow.column(name), kind).to_pylist()
+                    assert list(map(repr, numbers.to_pylist())) == list(map(repr, texts))
     assert seen(decode.decode_page(buffer, len(before), end, len(entries)), names) == expected
 
 
@@ -107,17 +129,17 @@ def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[byt
 
 
 @unhurried
-@given(entries_of(WORDS), st.data())
+@given(ENTRIES, st.data())
 def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes]]], data: st.DataObject) -> None:
-    """A buffer with one changed byte is declined, or read as the parser reads it."""
-    buffer = bytearray(HEAD + frames(entries) + SLACK)
-    end = len(buffer) - len(SLACK)
-    at = data.draw(st.integers(len(HEAD), end - 1))
-    buffer[at] = data.draw(st.integers(0, 255))
-    page = decode.scan(buffer, len(HEAD), end, len(entries))
+    """A buffer with changed, removed or inserted bytes is declined, or read as the parser reads it."""
+    buffer = bytearray(frames(entries))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at, how = data.draw(st.integers(0, len(buffer) - 1)), data.draw(st.integers(0, 2))
+        octet = st.one_of(st.sampled_from([b"\n", b"*", b"9", b"$", b"x"]), st.binary(min_size=1, max_size=1))
+        buffer[at : at + (how < 2)] = b"" if how == 0 else data.draw(octet)
+    page = decode.scan(HEAD + buffer + SLACK, len(HEAD), len(HEAD) + len(buffer), len(entries))
     if page is not None:
-        expected = seen(reference.parse(buffer, len(HEAD), end, len(entries)), [b"a"])
-        assert seen(page, [b"a"]) == expected
+        assert seen(page, [b"a"]) == seen(reference.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
 
 
 def test_a_wrong_count_is_declined_and_then_refused() -> None:
@@ -211,3 +233,32 @@ def test_commands_are_those_of_the_scalar_encoder(table: dict[str, Any]) -> None
         _, offsets, data = found.buffers()
         bounds = memoryview(offsets).cast("i")
         assert bytes(data)[bounds[0] : bounds[table["rows"]]] == b"".join(found.to_pylist())
+
+
+TEXTS = st.one_of(
+    st.integers(-9_999_999, 99_999_999).map(str),
+    st.decimals(-9999, 9999, places=3).map(str),
+    st.sampled_from(
+        ["-", ".", "-.", "1.", ".5", "-.5", "--1", "1.2.3", "+1", "1e5", "0x1", "", "-0", "-0.0", "00", "1 "]
+    ),
+    st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8),
+)
+
+
+@unhurried
+@given(st.lists(TEXTS.filter(lambda text: len(text) <= 8), min_size=1, max_size=6))
+def test_numbers_are_those_of_their_texts(texts: list[str]) -> None:
+    """A column is declined, or every number equals its text exactly, including the sign of zero."""
+    raw = [text.encode() for text in texts]
+    words = np.array([int.from_bytes(text.ljust(8, b"*"), "little") for text in raw], np.uint64)
+    lengths = np.array([len(text) for text in raw], np.int64)
+    column = pa.array(raw, pa.binary())
+    whole, real = digits.integers(words, lengths), digits.floats(words, lengths)
+    if whole is not None:
+        assert whole.tolist() == conversion.from_text(column, pa.int64()).to_pylist()
+    if real is not None:
+        expected = conversion.from_text(column, pa.float64()).to_pylist()
+        assert [(x, math.copysign(1, x)) for x in real.tolist()] == [(x, math.copysign(1, x)) for x in expected]
+    if all(text.isdigit() for text in texts):
+        assert whole is not None
+        assert real is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamclient.codec import blocks, reference
 from streamclient.codec.reply import Page, ReplyError
-from tests.streamclient.codec.test_arrow import IDS, PLAIN, WORDS, frames, seen, unhurried
+from tests.streamclient.codec.test_arrow import PLAIN, WORDS, frames, one_shape, seen, unhurried
 
 Entry = tuple[bytes, list[bytes]]
 NUMBERS = st.sampled_from([b"1", b"-12", b"3.5", b"12345678", b"-0.25", b"1234567.5", b"007", b"99"])
@@ -43,22 +43,6 @@ def reply(*found: bytes) -> bytearray:
     return bytearray(b"*%d\r\n" % len(found) + b"".join(found) + b"$32\r\n" + bytes(34))
 
 
-def alike(values: st.SearchStrategy[bytes], most: int = 12) -> st.SearchStrategy[list[Entry]]:
-    """Generate entries with the same fields."""
-    return st.lists(PLAIN, min_size=1, max_size=3).flatmap(
-        lambda names: st.lists(
-            st.tuples(
-                IDS,
-                st.lists(values, min_size=len(names), max_size=len(names)).map(
-                    lambda words: [word for pair in zip(names, words, strict=True) for word in pair]
-                ),
-            ),
-            min_size=1,
-            max_size=most,
-        )
-    )
-
-
 def checked(page: Page, entries: list[Entry]) -> None:
     """Assert that the page has the parser's result for the entries' frames."""
     data = frames(entries)
@@ -68,7 +52,7 @@ def checked(page: Page, entries: list[Entry]) -> None:
 
 
 @unhurried
-@given(st.lists(st.tuples(alike(WORDS), st.booleans()), min_size=1, max_size=5))
+@given(st.lists(st.tuples(one_shape(WORDS), st.booleans()), min_size=1, max_size=5))
 def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], bool]]) -> None:
     """For any sequence of blocks, the pages have all entries in order."""
     buffer = reply(*(columnar(entries) if is_columns else framed(entries) for entries, is_columns in parts))
@@ -82,7 +66,7 @@ def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], b
 
 
 @unhurried
-@given(alike(NUMBERS, 40), st.integers(1, 40))
+@given(one_shape(NUMBERS), st.integers(1, 12))
 def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> None:
     """Numbers read from columns of one or two blocks equal their texts exactly, or the column is declined."""
     halves = [part for part in (entries[:cut], entries[cut:]) if part]
@@ -99,7 +83,7 @@ def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> Non
 
 
 @unhurried
-@given(alike(WORDS), st.sets(PLAIN))
+@given(one_shape(WORDS), st.sets(PLAIN))
 def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], names: set[bytes]) -> None:
     """Fields whose values were not requested are listed with their names, next to complete requested columns."""
     buffer = reply(columnar(entries, names))
