@@ -326,11 +326,6 @@ def accepts_columns(connection: Connection) -> bool:
     return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
 
 
-def column_question(stream: bytes) -> Command:
-    """Return a command that adds nothing, and whose reply is 0 if this user may add columns to this stream."""
-    return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
-
-
 def are_columns(rows: EncodedRows) -> bool:
     """Return whether the rows can be sent as columns and have not been converted to commands."""
     if rows.columns is None or not rows.makes_commands:

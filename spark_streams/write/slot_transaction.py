@@ -248,9 +248,6 @@ class SlotTransaction:
         own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
         commands += _watch_and_read(fences, *own_ids)
         commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
-        requested = len(commands)
-        if self._columns:
-            commands += [encoding.column_question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
         redirected = redirection(replies)
@@ -259,9 +256,7 @@ class SlotTransaction:
             self._owners.take(link, self)
             prefix = (("ASKING",),)
             replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
-        self._columns = self._columns and not any(reply for reply in replies[requested:] if not is_transient(reply))
-        del replies[requested:]
-        for command, reply in zip(commands, replies, strict=False):
+        for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, ResponseError) and command[0] != "XINFO":
                 self._refused(str(reply), command)
                 return None

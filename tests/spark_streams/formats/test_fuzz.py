@@ -9,9 +9,9 @@ from tests.spark_streams.formats import fuzz
 
 def test_hostile_values_are_decoded_or_refused() -> None:
     """No value raises an unexpected error, affects neighbouring values, or exceeds the limits for time and memory."""
-    found = fuzz.run(1200, seed=1)
-    assert found.decoded > 100
-    assert found.refused > 100
+    found = fuzz.run(500, seed=1)
+    assert found.decoded > 40
+    assert found.refused > 40
 
 
 @pytest.mark.long
@@ -24,7 +24,7 @@ def test_no_entry_stops_a_read() -> None:
     """Hostile entries of every format, read as columns of all types, raise no error in PERMISSIVE and DROPMALFORMED,
     and change no other rows.
     """
-    assert fuzz.run_rows(300, seed=1) > 100
+    assert fuzz.run_rows(150, seed=1) > 50
 
 
 @pytest.mark.long
