@@ -24,21 +24,20 @@ from spark_streams.write.encoding import RowEncoder
 TEXT = spark.StringType()
 
 
-@pytest.mark.parametrize("kind", [spark.BooleanType(), spark.IntegerType()], ids=["booleans", "integers"])
-def test_a_chunk_of_many_columns_has_few_rows(kind: spark.DataType) -> None:
+def test_a_chunk_of_many_columns_has_few_rows() -> None:
     """Chunks of many columns with long names stay below a maximum size, and no row is lost."""
     names = [f"a_rather_long_name_of_a_sensor_in_a_factory_{number}" for number in range(500)]
-    rows = 4000
-    values = pa.array([False, True] * (rows // 2)) if kind == spark.BooleanType() else pa.array(range(rows), pa.int32())
-    batch = pa.RecordBatch.from_arrays([values] * len(names), names)
-    schema = WriteSchema.of(spark.StructType([spark.StructField(name, kind) for name in names]))
+    rows = 2000
+    batch = pa.RecordBatch.from_arrays([pa.array([False, True] * (rows // 2))] * len(names), names)
+    schema = WriteSchema.of(spark.StructType([spark.StructField(name, spark.BooleanType()) for name in names]))
     parsed = options.write_options({"url": "redis://localhost", "stream": "s"})
-    written = 0
+    written, chunks = 0, 0
     for (chunk,) in RowEncoder(parsed, schema).chunks([batch]):
         assert chunk.rows.tolist() == list(range(written, written + len(chunk)))
         assert len(chunk.commands) < 48 << 20
-        written += len(chunk)
+        written, chunks = written + len(chunk), chunks + 1
     assert written == rows
+    assert chunks > 1
 
 
 def _large(kind: Any) -> Any:
