@@ -254,7 +254,6 @@ _YEAR = r"([+-]?[0-9]{4,7})"
 _DAY = re.compile(rf"{_YEAR}(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[T ].*)?)?)?", re.DOTALL)
 _COMPACT_DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ].*)?", re.DOTALL)
 _DAYS_FAST = r"^\d{4}-\d{2}-\d{2}$"
-_COMPACT_FAST = r"^(\d{4})(\d{2})(\d{2})$"
 
 
 def _date(text: str) -> int | None:
@@ -264,9 +263,6 @@ def _date(text: str) -> int | None:
 
 
 def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
-    text = pc.cast(column, pa.string())
-    if pc.all(pc.match_substring_regex(text, _COMPACT_FAST), min_count=0).as_py():
-        column = pc.cast(pc.replace_substring_regex(text, _COMPACT_FAST, r"\1-\2-\3"), pa.binary())
     return _if_like(_DAYS_FAST, column, kind)
 
 

@@ -10,7 +10,6 @@ import io
 import json
 import math
 import secrets
-import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,36 +145,15 @@ def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
     return decimal.Decimal(number).scaleb(-schema.get("scale", 0), decimal.Context(prec=precision))
 
 
-class _Choices(list[Any]):
-    """Branches of a union or symbols of an enum, for `fastavro`: a negative index is an error.
-
-    `fastavro` adds the length to a negative index, and uses the sum as the index. With this length, the sum is
-    out of range.
-    """
-
-    def __len__(self) -> int:
-        return sys.maxsize
-
-    def __getitem__(self, index: Any) -> Any:
-        if index < 0:
-            raise IndexError(f"the index {index}")
-        return super().__getitem__(index)
-
-
 def _guarded(schema: Any) -> Any:
-    """Return a copy of a parsed schema that makes readers check decimals, and the indexes of unions and enums."""
+    """Return a copy of a parsed schema that makes readers check decimals."""
     if isinstance(schema, list):
-        return _Choices(map(_guarded, schema))
+        return [_guarded(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made = dict(schema)
-    for name in ("type", "items", "values"):
-        if name in made:
-            made[name] = _guarded(made[name])
+    made = {name: _guarded(each) if name in ("type", "items", "values") else each for name, each in schema.items()}
     if "fields" in made:
         made["fields"] = [{**each, "type": _guarded(each["type"])} for each in made["fields"]]
-    if "symbols" in made:
-        made["symbols"] = _Choices(made["symbols"])
     if made.get("logicalType") == "decimal" and "precision" in made:
         made["logicalType"] = _OURS
     if "__named_schemas" in made:

@@ -82,10 +82,7 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
     "avro nulls in a block with a size": (array("null"), number(-(10**9)) + b"\0\0"),
     "avro nulls below the limit of time": (array("null"), number(ITEMS + 1) + b"\0"),
     "avro negative number without a positive": (array("int"), number(-(2**63)) + b"\0\0"),
-    "avro negative index in a union": (record(["null", "int"]), number(-1) + b"\2"),
     "avro most negative index in a union": (record(["null", "int"]), number(-(2**63)) + b"\2"),
-    "avro negative index in an enum": (record(ENUM), number(-1)),
-    "avro negative index in an enum of an array": (array(ENUM), number(1) + number(-1) + b"\0"),
     "avro small records": (array(SMALL), number(MILLION) + b"\1" * MILLION + b"\0"),
     "avro records in themselves": (functools.partial(avro, RECURSIVE), number(500_000) + b"\0" * 500_001),
     "avro records in records": (functools.partial(avro, laughs()), b""),
@@ -100,7 +97,7 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_value_beyond_a_bound_is_refused(name: str) -> None:
-    """A value is malformed if it expands a few bytes to many items, nests deeply, or has an invalid index."""
+    """A value is malformed if it expands a few bytes to many items, or nests deeply."""
     decoder, value = BOMBS[name]
     with pytest.raises(UndecodableError):
         decoder().decode(value)
