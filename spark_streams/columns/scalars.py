@@ -92,16 +92,11 @@ def within(limits: tuple[int, int], numbers: Any) -> bool:
     return found["min"] is None or (limits[0] <= found["min"] and found["max"] < limits[1])
 
 
-def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
-    """Return the texts of numbers.
-
-    `fast` converts the whole array, and `slow` converts each number outside the limits.
-    """
+def texts(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
+    """Return the texts of numbers, converted by `fast` as a whole, or each by `slow` if one exceeds the limits."""
     if within(limits, numbers):
         return fast(numbers)
-    outside = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater_equal(numbers, limits[1])), False)
-    texts = fast(pc.if_else(outside, pa.scalar(0, numbers.type), numbers))
-    return pc.replace_with_mask(texts, outside, pa.array(map(slow, numbers.filter(outside).to_pylist()), pa.string()))
+    return pa.array([None if each is None else slow(each) for each in numbers.to_pylist()], pa.string())
 
 
 def shown(show: Callable[[Any], str], column: Any) -> Any:

@@ -26,11 +26,11 @@ from spark_streams.columns.scalars import (
     ScalarType,
     Write,
     made_of,
-    mixed,
     number,
     of,
     parsed,
     shown,
+    texts,
     within,
 )
 from spark_streams.config import time_zones
@@ -268,7 +268,7 @@ def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
 
 def _date_texts(column: Any) -> Any:
     """Return the dates in Spark's text form."""
-    return mixed(
+    return texts(
         column.cast(pa.int32()),
         _USUAL_DAYS,
         lambda days: pc.cast(days.cast(pa.date32()), pa.string()),
@@ -436,7 +436,7 @@ def _texts(column: Any) -> Any:
     zone = None if name is None else time_zones.info(name)
     if name in (None, time_zones.UTC):
         end = "" if name is None else "Z"
-        return mixed(
+        return texts(
             numbers, _USUAL_MICROS, lambda some: _clock_text(some, end), lambda micros: _any_text(micros, zone)
         )
     return pa.array([None if each is None else _any_text(each, zone) for each in numbers.to_pylist()], pa.string())
