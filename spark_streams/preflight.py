@@ -52,20 +52,14 @@ def _check_identity(options: Mapping[str, str]) -> None:
         fail("NO_BATCH_IDENTITY")
 
 
-#: Wrapped methods by class, with the function that checks their options.
-_WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = {
-    "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
-    "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
-    "DataStreamWriter": (("start", "toTable"), parsing.check_streaming_write),
+#: Classes with their modules, their wrapped methods, and the function that checks the options.
+_WAYS: tuple[tuple[str, str, tuple[str, ...], Callable[[Mapping[str, str]], None]], ...] = (
+    ("DataFrameReader", "readwriter", ("load",), functools.partial(parsing.check_read, streaming=False)),
+    ("DataStreamReader", "streaming.readwriter", ("load",), functools.partial(parsing.check_read, streaming=True)),
+    ("DataStreamWriter", "streaming.readwriter", ("start", "toTable"), parsing.check_streaming_write),
     # Spark creates a batch writer at once, which checks its options.
-    "DataFrameWriter": (("save",), _check_identity),
-}
-_MODULES = {
-    "DataFrameReader": "readwriter",
-    "DataStreamReader": "streaming.readwriter",
-    "DataStreamWriter": "streaming.readwriter",
-    "DataFrameWriter": "readwriter",
-}
+    ("DataFrameWriter", "readwriter", ("save",), _check_identity),
+)
 
 
 def install(*, connect: bool) -> None:
@@ -74,8 +68,8 @@ def install(*, connect: bool) -> None:
     Repeated calls change nothing.
     """
     package = "pyspark.sql.connect" if connect else "pyspark.sql"
-    for name, (methods, check) in _WAYS.items():
-        kind = getattr(import_module(f"{package}.{_MODULES[name]}"), name)
+    for name, module, methods, check in _WAYS:
+        kind = getattr(import_module(f"{package}.{module}"), name)
         for method in methods:
             original = getattr(kind, method)
             if not hasattr(original, "checks_pystreams"):
