@@ -100,7 +100,7 @@ def test_masked_fields_of_encoded_values_are_not_sent(
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
-@pytest.mark.parametrize("form", ["avro", "protobuf", "auto"])
+@pytest.mark.parametrize("form", ["avro", "auto"])
 def test_undecodable_values_are_shown(
     instance: servers.Running, client: redis.Redis, tmp_path: Path, form: str
 ) -> None:

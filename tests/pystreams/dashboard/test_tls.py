@@ -77,8 +77,6 @@ def test_a_renewed_certificate_is_loaded(instance: servers.Running, tmp_path: Pa
         (tmp_path / "dashboard.pem").write_text("no certificate")
         assert _name(port, tmp_path / "root-second.crt") == "second"
         assert "cannot be loaded, so the previous one stays" in (tmp_path / "log").read_text()
-        _installed(tmp_path, "third", tmp_path)
-        assert _name(port, tmp_path / "root-third.crt") == "third"
 
 
 def test_unusable_files_are_refused_at_the_start(cli_of: Cli, tmp_path: Path) -> None:
