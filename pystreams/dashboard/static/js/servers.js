@@ -45,7 +45,7 @@ export async function overview({ query }) {
     const totals = found.totals ?? {}; // none for a user who may see only some streams
     const entries = totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`;
     tiles.set("streams", count(totals.streams), totals.unreadable ? `${entries}; no permission for ${things(totals.unreadable, "more stream")}` : entries);
-    tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} commands/s`);
+    tiles.set("rate", rate(totals.rate), `${count(server.commands_per_second)} commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
     tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(found.at ? 0 : null), found.furthest ? groupLink(found.furthest) : found.at ? "everything is delivered" : "no answer yet");
     tiles.set("pending", count(totals.pending), "not acknowledged");
@@ -117,7 +117,7 @@ const REFUSALS = [
 const MAY_NOT = { command: "call the command", key: "use the key", channel: "use the channel", auth: "log in" };
 export async function server() {
   const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
-  const commands = new Chart("Commands per second", [{ name: "commands", label: "commands", show: short }]);
+  const commands = new Chart("Commands per second", [{ name: "commands", label: "commands", show: count }]);
   const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
   let permitted = true;
   const table = new Table({ label: "Refusals", columns: REFUSALS, key: (row) => row.id, empty: () => (permitted ? nothing("Nothing was refused.")
@@ -129,7 +129,7 @@ export async function server() {
     tiles.set("product", known.product, known.address);
     tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
     tiles.set("clients", count(known.clients));
-    tiles.set("commands", short(known.commands_per_second), "including this dashboard");
+    tiles.set("commands", count(known.commands_per_second), "including this dashboard");
     tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
     tiles.set("role", known.role ?? "–", things(known.replicas ?? 0, "replica"));
     commands.update(seen.curves);

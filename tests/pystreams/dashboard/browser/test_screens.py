@@ -12,14 +12,14 @@ from typing import Any
 import msgpack
 import pytest
 import redis
-from playwright.sync_api import APIResponse, Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 from pystreams.dashboard.sampler import Sampler
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, Shown, fill, row, served
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
-from tests.suite.long import FULL, long_only, short_and_long
+from tests.suite.long import FULL, short_and_long
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for
 
@@ -174,16 +174,6 @@ def test_a_search_shows_its_progress_and_stops(shown: Shown, client: redis.Redis
     page.unroute_all(behavior="ignoreErrors")
     page.reload()
     expect(page.get_by_text("2 of 6,000 entries match")).to_be_visible()
-
-
-def test_a_range_limits_the_entries(shown: Shown, client: redis.Redis) -> None:
-    """From and To limit the entries, in the displayed order."""
-    fill(client)
-    page = shown("stream/orders")
-    page.get_by_label("From").fill("8-0")
-    page.get_by_label("To", exact=True).fill("6-0")
-    page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.locator("main tbody tr th")).to_have_text(["8-0", "7-0", "6-0"])
 
 
 def test_times_without_a_zone_use_the_browsers_zone(opened: Opened, client: redis.Redis, tmp_path: Path) -> None:
@@ -444,27 +434,6 @@ def test_texts_are_readable_on_a_phone(shown: Shown, client: redis.Redis) -> Non
         expect(page.get_by_role("dialog")).to_contain_text(words)
 
 
-@long_only
-def test_histograms_of_a_sample_show_its_size(shown: Shown, client: redis.Redis) -> None:
-    """Each histogram shows the size of its sample, unless it covers all entries."""
-    fill(client)
-    page = shown("pending/orders/billing")
-    expect(page.get_by_text("6 pending entries")).to_be_visible()
-    expect(page.get_by_text("a sample of")).to_have_count(0)
-    pipe = client.pipeline(transaction=False)
-    (letter,) = client.xrange("failed", count=1)
-    for at in range(11, 20_002):
-        pipe.xadd("orders", {"n": at}, id=f"{at}-0")
-        if at < 5_012:
-            pipe.xadd("failed", letter[1])
-    pipe.execute()
-    client.xreadgroup("billing", "alice", {"orders": ">"}, count=20_001)
-    page = shown("letters/failed")
-    expect(page.get_by_text("Based on the last 5,000 of 5,005 entries.")).to_have_count(2)
-    page = shown("pending/orders/billing")
-    expect(page.get_by_text("Based on a sample of 10,000 of 20,001 entries.")).to_have_count(2)
-
-
 def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
     """No two ticks of a chart's axis have the same label, even if the values are small. Durations have one unit, and
     the axis has room for the longest label.
@@ -586,22 +555,6 @@ def test_servers_are_switched_and_one_may_fail(opened: Opened, client: redis.Red
         expect(row(page, "orders")).to_be_visible()
 
 
-@long_only
-def test_many_windows_stay_usable(browser: Browser, client: redis.Redis, steering: str) -> None:
-    """Eight windows of one browser show new streams, three of them the new entries of a stream."""
-    client.xadd("first", {"a": 1})
-    expect.set_options(timeout=60_000)
-    with browser.new_context() as context:
-        pages = [context.new_page() for _ in range(8)]
-        for at, page in enumerate(pages):
-            page.goto(f"{steering}#{'/stream/first' if at > 4 else '/' if at else f'token={TOKEN}'}")
-            expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
-        client.xadd("first", {"a": 2}, id="9999999999999-7")
-        client.xadd("second", {"a": 1})
-        for at, page in enumerate(pages):
-            expect(row(page, "9999999999999-7" if at > 4 else "second")).to_be_visible()
-
-
 @pytest.mark.parametrize("held", short_and_long(["**/api/streams?*"], [["**/api/overview"]]))
 def test_a_sample_during_loading_is_not_missed(
     opened: Opened, client: redis.Redis, instance: servers.Running, held: str
@@ -635,25 +588,3 @@ def test_a_sample_during_loading_is_not_missed(
             for route, response in before:
                 route.fulfill(response=response)
             expect(row(page, stream)).to_be_visible()
-
-
-@long_only
-def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis, instance: servers.Running) -> None:
-    """Five thousand streams are shown in pages, with their total number, and can be searched by part of a name."""
-    pipe = client.pipeline(transaction=False)
-    for at in range(5000):
-        pipe.xadd(f"sensor:{at:04}", {"t": at})
-        if at % 50 == 0:
-            pipe.xgroup_create(f"sensor:{at:04}", "g", "0")
-    pipe.execute()
-    with served(instance.url, changes=False) as url:
-        page = opened(url=url)
-        expect(page.get_by_text("1–50 of 5,000")).to_be_visible(timeout=60_000)
-        page.get_by_role("button", name="Next").click()
-        expect(page.get_by_text("51–100 of 5,000")).to_be_visible()
-        page.get_by_label("Search streams").fill("sensor:49")
-        expect(page.get_by_text("1–50 of 100")).to_be_visible()
-        page.get_by_label("Search streams").fill("sensor:4999")
-        expect(page.locator("main tbody tr")).to_have_count(1)
-        page.goto(f"{url}#/groups")
-        expect(page.get_by_text("1–50 of 100")).to_be_visible()

@@ -1,8 +1,33 @@
-"""The history in memory: retention and memory limit."""
+"""The sampler: rates, its pauses, the history in memory, and a server that hangs."""
 
 from __future__ import annotations
 
+import signal
+import time
+
+import pytest
+
 from pystreams.dashboard.history import History
+from pystreams.dashboard.sampler import Sampler, pause_after
+from pystreams.streams.sampling import Rates
+from tests import servers
+from tests.pystreams.dashboard.conftest import address_of
+from tests.suite.waiting import wait_for
+
+
+def test_a_rate_is_over_the_last_seconds() -> None:
+    """Rates cover the last seconds. The first sample has none, a decrease gives zero, and a clock that goes back
+    restarts them.
+    """
+    rates: Rates[str] = Rates()
+    seen = [(1_000, 10), (2_000, 30), (3_000, 30), (12_000, 30), (13_000, 1), (500, 99), (1_500, 109)]
+    assert [rates.add("a", at, count) for at, count in seen] == [None, 20.0, 10.0, 0.0, 0.0, None, 10.0]
+
+
+def test_many_commands_make_the_pause_longer() -> None:
+    """The pause after a sample keeps the average below 250 commands per second."""
+    assert pause_after(0.1, 100) == pytest.approx(0.4)
+    assert pause_after(0.1, 2_000) == pytest.approx(8.0)
 
 
 def test_values_older_than_the_span_are_dropped() -> None:
@@ -45,3 +70,21 @@ def test_a_clock_that_goes_back_does_not_reorder() -> None:
     for at in (5_000, 6_000, 3_000, 7_000):
         history.add(at, {"a": at})
     assert history.of("a").at == [5_000, 6_000, 7_000]
+
+
+def test_a_hanging_server_is_reported() -> None:
+    """A server that stops replying is reported, with the time since its last reply, until it replies again."""
+    with servers.redis() as server:
+        sampler = Sampler(address_of(server.url), 0.05)
+        sampler.start()
+        try:
+            wait_for(lambda: sampler.state.problem is None, "the first sample")
+            server.process.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            wait_for(lambda: sampler.state.problem is not None, "the problem to be reported")
+            silent = round((time.monotonic() - stopped) * 1000)
+            assert sampler.state.age_ms >= silent >= 1000
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: sampler.state.problem is None, "the server to be back")
+        sampler.stop()
