@@ -24,7 +24,7 @@ from streamclient.config.option import parsed
 if TYPE_CHECKING:
     from pystreams.dashboard.oidc import Provider
     from pystreams.dashboard.reading import Decoders
-    from pystreams.dashboard.run import Target
+    from pystreams.dashboard.run import Certificate, Target
 
 _SHORTEST_TOKEN = 16
 _PACKAGES = ("starlette", "uvicorn", "numpy", "authlib", "httpx")  # of the extra `dashboard`
@@ -154,13 +154,11 @@ def ui(
     with closing(made):
         settings = dashboard.Settings(
             bind=bind,
-            port=port,
             token=token or "",
             names=hosts,
             interval=pause,
             proxies=proxies,
-            certificate=certificate[0],
-            key=certificate[1],
+            certificate=certificate,
             state=_state(state),
             provider=provider,
         )
@@ -228,12 +226,12 @@ def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
     return Decoders(rules, parsed("--registry", lambda text: Registry.at(text, tls=tls), url))
 
 
-def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None, Path | None]:
-    """Check the files of the certificate and its key, and return their paths."""
+def _certificate(certificate: str | None, key: str | None) -> Certificate | None:
+    """Return the certificate after loading its files once; None if it is not given."""
     if certificate is None:
         if key is not None:
             fail("INVALID_VALUE", name="--tls-key", value=key, expected="it requires --tls-certificate")
-        return None, None
+        return None
     from pystreams.dashboard.run import Certificate  # noqa: PLC0415 - an extra, which other verbs do without
 
     found = Certificate(Path(certificate), None if key is None else Path(key))
@@ -242,7 +240,7 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
     except OSError as cause:
         expected = f"it must be PEM with a matching key without a passphrase ({cause})"
         fail("INVALID_VALUE", name="--tls-certificate", value=certificate, expected=expected)
-    return found.certificate, found.key
+    return found
 
 
 def _state(given: str | None) -> Path | None:

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pystreams.dashboard import changes, login, overview
-from pystreams.dashboard.login import Session, Sessions, same
+from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Session, Sessions, same
 from pystreams.dashboard.requests import Access, Asked, query
 from pystreams.dashboard.sampler import Sampler
 from pystreams.errors import FAILURES, Status, fail, status_of
@@ -32,7 +32,7 @@ from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.values import times
 from pystreams.values.fields import columns_of
-from streamclient.connection import BROKEN, Connection
+from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 from streamwire.stream_id import StreamId
 
@@ -47,14 +47,6 @@ _TYPES = {
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
 }
-
-
-class NotExportedError(Exception):
-    """The export failed. `status`: HTTP status."""
-
-    def __init__(self, status: int, condition: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.condition = status, condition
 
 
 class Export:
@@ -76,7 +68,7 @@ class Export:
     def write(self) -> Response:
         """Write the file, and return the response that sends it.
 
-        Raises NotExportedError, FILE_UNUSABLE and refusals of the server. Errors leave no file.
+        Raises Refusal, FILE_UNUSABLE and refusals of the server. Errors leave no file.
         """
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
@@ -114,7 +106,7 @@ class Export:
                     archive.write(page)
                     size = max(size, path.stat().st_size if path.exists() else 0)
             if archive is None:
-                raise NotExportedError(404, "NO_ENTRIES", "The stream has no entries in this range.")
+                raise Refusal(404, "NO_ENTRIES", "The stream has no entries in this range.")
             with archives.written(path):
                 archive.close(whole=True)
             whole = True
@@ -137,11 +129,11 @@ class Export:
     def _check(self, count: int, size: int) -> None:
         """Raise an error to stop the export if the file is too large or the export was cancelled."""
         if not self._wanted():
-            raise NotExportedError(503, "STOPPED", "The export was stopped.")
+            raise Refusal(503, "STOPPED", "The export was stopped.")
         if count > MOST_ENTRIES or size > MOST_BYTES:
             most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
             message = f"The range exceeds {most}, the limit for browsers. Use the command line: pystreams export."
-            raise NotExportedError(413, "TOO_LARGE", message)
+            raise Refusal(413, "TOO_LARGE", message)
 
 
 async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
@@ -175,8 +167,15 @@ Question = Callable[[Asked], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def problem(status: int, condition: str, message: str) -> JSONResponse:
-    """Return the error response for a request."""
+async def failed(request: Request, failure: Exception) -> Response:
+    """Return the response to a request that raised a refusal, or an error of the server or the connection."""
+    del request
+    status, condition, message = 503, "CONNECTION_BROKEN", "The connection to the server broke."
+    if isinstance(failure, Refusal):
+        status, condition, message = failure.status, failure.condition, str(failure)
+    elif isinstance(failure, PystreamsError):
+        status, condition = _STATUS.get(status_of(failure), 409), failure.condition
+        message = message_of(failure)
     return JSONResponse({"error": {"id": condition, "message": message}}, status)
 
 
@@ -213,6 +212,13 @@ class Endpoints:
         """Return the session that a request's cookie names, or None."""
         number = request.cookies.get(self.cookie)
         return self.sessions.find(number) if number else None
+
+    def _need(self, request: Request) -> Session:
+        """Return the browser's session. Raises Refusal."""
+        session = self.session_of(request)
+        if session is None:
+            raise Refusal(*NOT_LOGGED_IN)
+        return session
 
     def _access(self, session: Session) -> Access:
         return self._accesses.setdefault(id(session), Access(session))
@@ -267,7 +273,7 @@ class Endpoints:
         """Return the state of all servers from their last samples, without a request to any server."""
         sessions = self._visible(request)
         if not sessions:
-            return _NOT_LOGGED_IN
+            raise Refusal(*NOT_LOGGED_IN)
         return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
 
     def state(self, session: Session | None) -> dict[str, Any]:
@@ -287,11 +293,9 @@ class Endpoints:
     async def log_in(self, request: Request) -> Response:
         """Log in with a token, or as a user of the server."""
         given = await _body(request)
-        if given is None:
-            return problem(400, "NO_JSON", "The body must be a JSON object.")
         token, user, password = (given.get(name) for name in ("token", "user", "password"))
         if not all(isinstance(each, str | None) for each in (token, user, password)):
-            return problem(400, "INVALID_VALUE", "Token, user and password must be strings.")
+            raise Refusal(400, "INVALID_VALUE", "Token, user and password must be strings.")
         try:
             if token:
                 number, session = login.by_token(self.rules, self.sessions, _host(request), token)
@@ -299,11 +303,9 @@ class Endpoints:
                 number, session = await self.in_thread(
                     login.by_password, self.rules, self.sessions, _host(request), user or "", password or ""
                 )
-        except login.RefusedError as refusal:
+        except Refusal as refusal:
             _log.warning("A login was refused: %s.", refusal.condition)
-            return problem(refusal.status, refusal.condition, str(refusal))
-        except (PystreamsError, *BROKEN) as failure:
-            return _failed(failure)
+            raise
         answer = JSONResponse(self._facts(request, session))
         self.admit(request, answer, number)
         if token:  # the token is valid for all servers of the dashboard
@@ -319,8 +321,8 @@ class Endpoints:
     async def log_out(self, request: Request) -> Response:
         """End the browser's sessions on all servers."""
         session = self.session_of(request)
-        if session is not None and not same(request.headers.get("x-csrf-token", ""), session.csrf):
-            return _FORGED
+        if session is not None:
+            _check_token(request, session)
         answer = JSONResponse(login.facts(self.rules, None) | {"oidc": self.oidc, "servers": []})
         for each in self.every if session is not None else (self,):
             each.sessions.end(request.cookies.get(each.cookie, ""))
@@ -331,46 +333,33 @@ class Endpoints:
         """Return the endpoint of a function of the API: a GET with parameters in the URL's query."""
 
         async def answer(request: Request) -> Response:
-            session = self.session_of(request)
-            if session is None:
-                return _NOT_LOGGED_IN
-            return await self._answered(request, lambda: question(self._asked(request, session, _query(request))))
+            session = self._need(request)
+            return JSONResponse(await self.in_thread(lambda: question(self._asked(request, session, _query(request)))))
 
         return answer
 
     async def change(self, request: Request) -> Response:
         """Return the plan of a change, or the result of a confirmed change."""
-        session = self.session_of(request)
-        if session is None:
-            return _NOT_LOGGED_IN
-        if not same(request.headers.get("x-csrf-token", ""), session.csrf):
-            return _FORGED
+        session = self._need(request)
+        _check_token(request, session)
         if not self.rules.changes:
-            return _READ_ONLY
+            why = "the dashboard lacks --allow-changes, or the profile has 'changes = false'."
+            raise Refusal(403, "READ_ONLY", f"Changes are off: {why}")
         if not session.operator:
-            return problem(403, "VIEWER", "Your role is viewer, which may not make changes.")
-        given = await _body(request)
-        if given is None:
-            return problem(400, "NO_JSON", "The body must be a JSON object.")
-        action = request.path_params["action"]
-        asked = self._asked(request, session, given)
-        return await self._answered(request, lambda: changes.change(action, asked))
+            raise Refusal(403, "VIEWER", "Your role is viewer, which may not make changes.")
+        asked = self._asked(request, session, await _body(request))
+        return JSONResponse(await self.in_thread(changes.change, request.path_params["action"], asked))
 
     async def news(self, request: Request) -> Response:
         """Return the document of `overview.news`, without a thread, since it needs no request to the server."""
-        session = self.session_of(request)
-        if session is None:
-            return _NOT_LOGGED_IN
-        return JSONResponse(overview.news(self.sampler.state, whole=session.whole))
+        return JSONResponse(overview.news(self.sampler.state, whole=self._need(request).whole))
 
     async def export(self, request: Request) -> Response:
         """Return a range of a stream as a file. The number of files that are written at a time is limited."""
-        session = self.session_of(request)
-        if session is None:
-            return _NOT_LOGGED_IN
+        session = self._need(request)
         if self._exports >= MOST_EXPORTS:
             message = f"{MOST_EXPORTS} exports are running. Try again when one of them has finished."
-            return problem(503, "TOO_MANY_EXPORTS", message)
+            raise Refusal(503, "TOO_MANY_EXPORTS", message)
 
         def wanted() -> bool:
             left: bool = anyio.from_thread.run(request.is_disconnected)
@@ -380,10 +369,6 @@ class Endpoints:
         try:
             made = Export(self._asked(request, session, _query(request)), wanted)
             answer: Response = await self.in_thread(made.write)
-        except NotExportedError as failure:
-            return problem(failure.status, failure.condition, str(failure))
-        except (PystreamsError, *BROKEN) as failure:
-            return self._failed_for(request, failure)
         finally:
             self._exports -= 1
         return answer
@@ -393,49 +378,27 @@ class Endpoints:
     def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
         return Asked(given, self._access(session), self.sampler, self.rules, _host(request))
 
-    async def _answered(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
-        try:
-            document = await self.in_thread(work)
-        except (PystreamsError, *BROKEN) as failure:
-            return self._failed_for(request, failure)
-        return JSONResponse(document)
-
-    def _failed_for(self, request: Request, failure: BaseException) -> Response:
-        """Return the response to a failure. If the server no longer accepts the session's user, the session ends."""
-        if isinstance(failure, PystreamsError) and failure.condition == "LOGIN_REFUSED":
-            self.sessions.end(request.cookies.get(self.cookie, ""))
-            return _NOT_LOGGED_IN
-        return _failed(failure)
-
-
-_NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
-_READ_ONLY = problem(
-    403, "READ_ONLY", "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'."
-)
-_FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Reload the page.")
-
 
 def _host(request: Request) -> str:
     """Return the address of the connection's peer, ignoring headers."""
     return "" if request.client is None else request.client.host
 
 
+def _check_token(request: Request, session: Session) -> None:
+    """Check that the request comes from a page of this session."""
+    if not same(request.headers.get("x-csrf-token", ""), session.csrf):
+        raise Refusal(403, "OTHER_SITE", "This request does not come from a page of this session. Reload the page.")
+
+
 def _query(request: Request) -> dict[str, Any]:
     return dict(query(request.scope["query_string"]))
 
 
-async def _body(request: Request) -> dict[str, Any] | None:
-    """Return the JSON object in the body; None for other bodies, including those with half a surrogate pair."""
-    try:
+async def _body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in the body. Other bodies are refused, including those with half a surrogate pair."""
+    with suppress(ValueError, RecursionError):
         found = json.loads(await request.body())
         json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _failed(failure: BaseException) -> Response:
-    if isinstance(failure, PystreamsError):
-        return problem(_STATUS.get(status_of(failure), 409), failure.condition, message_of(failure))
-    broken = "The connection to the server broke. The request may have been carried out."
-    return problem(503, "CONNECTION_BROKEN", broken)
+        if isinstance(found, dict):
+            return found
+    raise Refusal(400, "NO_JSON", "The body must be a JSON object.")

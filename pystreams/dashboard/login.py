@@ -63,6 +63,8 @@ class Session:
     used: float
     #: Whether the user may make changes, if the dashboard allows changes.
     operator: bool = True
+    #: Whether the server no longer accepts the user.
+    is_refused: bool = False
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     plans: OrderedDict[str, Proposed] = field(default_factory=OrderedDict, repr=False)
 
@@ -115,7 +117,7 @@ class Sessions:
             session = self._sessions.get(_hidden(number))
             if session is None:
                 return None
-            if now - session.used <= IDLE_SECONDS and now - session.began <= LONGEST_SECONDS:
+            if not session.is_refused and now - session.used <= IDLE_SECONDS and now - session.began <= LONGEST_SECONDS:
                 session.used = now
                 self._sessions.move_to_end(_hidden(number))
                 return session
@@ -190,12 +192,15 @@ class Rules:
         return self.name or self.address.shown
 
 
-class RefusedError(Exception):
-    """A refused login. `status`: HTTP status."""
+class Refusal(Exception):  # noqa: N818 - a response rather than a fault
+    """A request that the dashboard refuses. `status`: HTTP status; `condition`: the ID of the error."""
 
     def __init__(self, status: int, condition: str, message: str) -> None:
         super().__init__(message)
         self.status, self.condition = status, condition
+
+
+NOT_LOGGED_IN = 401, "NOT_LOGGED_IN", "Log in first."
 
 
 def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
@@ -207,15 +212,13 @@ def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[s
         return sessions.start(rules.address, TOKEN_USER, whole=True)
     if not sessions.may_try(host, TOKEN_USER):
         raise _too_many()
-    raise RefusedError(
-        403, "LOGIN_REFUSED", "The token is wrong. 'pystreams ui' prints the right token when it starts."
-    )
+    raise Refusal(403, "LOGIN_REFUSED", "The token is wrong. 'pystreams ui' prints the right token when it starts.")
 
 
 def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password: str) -> tuple[str, Session]:
     """Return a session of a user of the server.
 
-    Raises RefusedError, and errors of the connection. Failures are counted per user and client address (`host`), so
+    Raises Refusal, and errors of the connection. Failures are counted per user and client address (`host`), so
     other users and addresses are not locked out.
     """
     if not sessions.may_try(host, user):
@@ -227,19 +230,19 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
         sessions.succeeded(host, user)  # not a failed login: the server did not check the password
         raise
     if not let_in:
-        raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
+        raise Refusal(403, "LOGIN_REFUSED", "The server refuses this user and password.")
     if not rules.open_here and _needs_no_password(rules.address, user):
         message = (
             "The server accepts any password for this user, so the password proves nothing. Log in with the token."
         )
-        raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
+        raise Refusal(403, "PASSWORD_PROVES_NOTHING", message)
     sessions.succeeded(host, user)
     dashboard_user = rules.address.login.username or "default"
     return sessions.start(address, user or "default", whole=(user or "default") == dashboard_user)
 
 
-def _too_many() -> RefusedError:
-    return RefusedError(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
+def _too_many() -> Refusal:
+    return Refusal(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
 
 
 def _address(address: Address, user: str, password: str) -> Address:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pystreams.dashboard.login import Rules, Session
+from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Rules, Session
 from pystreams.dashboard.reading import Reader
 from pystreams.dashboard.sampler import Sampler, Snapshot
 from pystreams.errors import fail
@@ -48,14 +48,14 @@ class Access:
         if not self._permits.acquire(timeout=_PATIENCE):
             raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="its replies take too long")
         try:
-            connection = self._reuse_or_open()
+            connection = self._opened()
             try:
                 yield connection
             except BROKEN as cause:
                 connection.close()
                 raise connection.unreachable(cause) from cause
             except PystreamsError as failure:
-                if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN", "LOGIN_REFUSED"):
+                if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN"):
                     connection.close()
                 else:
                     self._give_back(connection)
@@ -67,12 +67,18 @@ class Access:
         finally:
             self._permits.release()
 
-    def _reuse_or_open(self) -> Connection:
+    def _opened(self) -> Connection:
         while (connection := self._pop_idle()) is not None:
             if connection.usable():
                 return connection
             connection.close()
-        return Connection(self._address)
+        try:
+            return Connection(self._address)
+        except PystreamsError as failure:
+            self.session.is_refused = failure.condition == "LOGIN_REFUSED"
+            if self.session.is_refused:
+                raise Refusal(*NOT_LOGGED_IN) from failure
+            raise
 
     def _pop_idle(self) -> Connection | None:
         try:

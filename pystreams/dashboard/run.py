@@ -45,13 +45,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pystreams.dashboard import audit_log, changes, login, overview, streams
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.endpoints import Endpoints, Question, problem
+from pystreams.dashboard.endpoints import Endpoints, Question, failed
 from pystreams.dashboard.history import History
-from pystreams.dashboard.login import Rules
+from pystreams.dashboard.login import Refusal, Rules
 from pystreams.dashboard.oidc import Oidc, Provider
 from pystreams.dashboard.reading import AUTOMATIC, Decoders, Masks
 from pystreams.dashboard.sampler import INTERVAL, Sampler
 from streamclient.config.address import Address
+from streamclient.errors import BROKEN, PystreamsError
 
 BODY_BYTES = 256 * 1024
 URL_BYTES = 16 * 1024
@@ -75,10 +76,6 @@ _HOST = re.compile(r"(?:\[([^\]]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 #: Value of Strict-Transport-Security. Sent only for configured names: browsers apply the header to all ports of a name,
 #: and other programs may use HTTP on localhost.
 STRICT_TRANSPORT = "max-age=31536000"
-
-
-class TooLargeError(Exception):
-    """A body is larger than the limit. Raised when the endpoint reads the body."""
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:
@@ -165,7 +162,7 @@ def _bounded(receive: Receive) -> Receive:
         message = await receive()
         left -= len(message.get("body", b""))
         if left < 0:
-            raise TooLargeError
+            raise Refusal(413, "TOO_LARGE", TOO_LARGE)
         return message
 
     return bounded
@@ -204,11 +201,6 @@ class _Files(StaticFiles):
 async def _page(request: Request) -> Response:
     del request
     return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
-
-
-async def _too_large(request: Request, failure: Exception) -> Response:
-    del request, failure
-    return problem(413, "TOO_LARGE", TOO_LARGE)
 
 
 async def _disconnected(request: Request, failure: Exception) -> Response:
@@ -289,7 +281,7 @@ def site(
         for each in every:
             each.closing = True
 
-    handlers = {TooLargeError: _too_large, ClientDisconnect: _disconnected}
+    handlers = {**dict.fromkeys((Refusal, PystreamsError, *BROKEN), failed), ClientDisconnect: _disconnected}
     return Site(Guard(Starlette(routes=routes, lifespan=running, exception_handlers=handlers), names), end)
 
 
@@ -306,17 +298,14 @@ class Settings:
     """Settings of the dashboard. `names`: accepted host names; `token`: login token; empty to generate a token."""
 
     bind: str = "127.0.0.1"
-    port: int = 8379
     token: str = ""
     names: Collection[str] = ()
     #: Minimum time between two samples of a server, in seconds.
     interval: float = INTERVAL
     #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()
-    #: PEM file with the certificate and its chain; None for HTTP.
-    certificate: Path | None = None
-    #: PEM file with the certificate's key; None if the certificate's file has it.
-    key: Path | None = None
+    #: Certificate for HTTPS; None for HTTP.
+    certificate: Certificate | None = None
     #: Existing directory of the audit log; None for no audit log.
     state: Path | None = None
     #: OIDC provider for logins.
@@ -467,8 +456,12 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     token = settings.token or secrets.token_urlsafe(24)
     port = made.getsockname()[1]
     audit = None if settings.state is None else Audit(settings.state / audit_log.FILE)
-    parts = [_part(target, settings, token, audit, len(targets)) for target in targets]
-    certificate = None if settings.certificate is None else Certificate(settings.certificate, settings.key)
+    parts = []
+    for target in targets:
+        masks, opened = Masks(target.masks), is_open(settings)
+        rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
+        history = History(budget=_HISTORY_BYTES // len(targets))
+        parts.append(Part(rules, Sampler(target.address, settings.interval, history)))
     cookie = f"pystreams-{port}"
     oidc = None if settings.provider is None else Oidc(settings.provider, cookie)
     made_site = site(parts, names=settings.names, cookie=cookie, oidc=oidc)
@@ -476,8 +469,10 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
     def ready() -> None:
         shown = ", ".join(part.rules.shown for part in parts)
-        say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/#token={token}")
-        if not here and certificate is None:
+        say(
+            f"Dashboard of {shown}: {'http' if settings.certificate is None else 'https'}://{host}:{port}/#token={token}"
+        )
+        if not here and settings.certificate is None:
             say(
                 "Other machines can reach the dashboard without TLS, so passwords and data can be intercepted. "
                 "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
@@ -485,7 +480,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after the shutdown
         signal.signal(number, lambda *_: sys.exit(0))
-    Server(made_site, ready, settings.proxies, certificate).run(sockets=[made])
+    Server(made_site, ready, settings.proxies, settings.certificate).run(sockets=[made])
 
 
 def is_open(settings: Settings) -> bool:
@@ -494,12 +489,3 @@ def is_open(settings: Settings) -> bool:
     If so, a user whose password the server does not check may log in (`Rules.open_here`).
     """
     return settings.bind in LOOPBACK and not settings.proxies
-
-
-def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
-    """Return the part of the site for one server. All servers share the memory limit of the history."""
-    history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history)
-    opened, masks = is_open(settings), Masks(target.masks)
-    rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
-    return Part(rules, sampler)
