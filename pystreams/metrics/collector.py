@@ -392,10 +392,6 @@ class _Page:
     def __init__(self, read: Callable[[], Sequence[Sample]]) -> None:
         self._read = read
 
-    def describe(self) -> list[Family]:
-        """Return no families, since the registry has no other collector with which they could collide."""
-        return []
-
     def collect(self) -> Iterator[Family]:
         """Yield a family for each metric with samples, in the order of the table."""
         from prometheus_client.core import Metric as Family  # noqa: PLC0415 - an extra

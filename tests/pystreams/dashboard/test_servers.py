@@ -20,6 +20,7 @@ from pystreams.errors import CommandError
 from streamclient.errors import PystreamsError
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 
@@ -102,6 +103,7 @@ def test_a_user_of_one_server_is_not_logged_in_to_others(instance: servers.Runni
         client.acl_deluser("ada")
 
 
+@long_only
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_hanging_server_does_not_delay_others(instance: servers.Running, client: redis.Redis) -> None:
     """While all threads of one server wait, requests to other servers and to the list are answered."""
