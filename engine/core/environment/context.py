@@ -124,15 +124,15 @@ class Context:
     ) -> Reply:
         """Block the client until one of ``keys`` is signalled, then run ``argv`` again.
 
-        If ``timeout_ms`` is 0, the client waits indefinitely. In a transaction, do not block, and return
-        ``on_timeout``.
+        If ``timeout_ms`` is 0, the client waits indefinitely. In a transaction, or after the client has disconnected
+        during a long command, do not block, and return ``on_timeout``.
 
         A command that runs again and blocks again keeps its position in the queue and its first deadline. At
         ``wake_at`` (milliseconds since the epoch), the command runs again even without a signal. ``has_news`` returns,
         for a key and its value, whether the command may succeed; its result must be the same for all waiters with the
         same ``interest``. `Waiter` describes ``on_delete``.
         """
-        if self.session.in_exec:
+        if self.session.in_exec or self.sessions.get(self.session.id) is None:
             return on_timeout
         if self.retry is None:
             deadline = self.now + timeout_ms if timeout_ms else None

@@ -572,10 +572,12 @@ class Runner:
             return
         for_caller = self.send_outbox(session) if core.outbox else ()
         is_done = reply is not steps
-        if is_done and session.reply_mode != "on":
+        if reply is BLOCKED:
+            self.timers.follow(connection, now)
+        elif is_done and session.reply_mode != "on":
             reply = _filter_reply(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
-        if is_done and reply is not NO_REPLY and pieces is None:
+        if is_done and reply not in (NO_REPLY, BLOCKED) and pieces is None:
             encode_or_error(reply, session, out)
         _append(for_caller, session, out)
         self.flush(connection, out)

@@ -118,6 +118,27 @@ def test_a_reader_never_sees_a_part(shell, lines, command, question):
     assert not shell.runner.core.divided.running
 
 
+@pytest.mark.parametrize("read", ["XREAD", "XREADGROUP GROUP g c"])
+def test_a_read_of_many_streams_waits_after_its_steps(shell, read):
+    """A blocking read that looks at many streams in steps waits if it finds nothing, and replies once."""
+    keys = [f"k{number}" for number in range(10)]
+    given(shell, tuple(f"XGROUP CREATE {key} g 0 MKSTREAM" for key in keys))
+    ids = ">" if "GROUP" in read else "0"
+    for leaves in (True, False):
+        reader, writer = Client(shell), Client(shell)
+        reader.send(f"{read} BLOCK 0 STREAMS {' '.join(keys)} {' '.join([ids] * 10)}")
+        if leaves:
+            reader.connection.connection_lost(None)
+        rest(shell)
+        assert reader.replies() == []
+        assert len(shell.runner.core.sessions.blocked()) == (not leaves)
+    assert not shell.runner.core.databases[0].waiting.keys() - {key.encode() for key in keys}
+    writer.send("XADD k7 1-1 f v")
+    rest(shell)
+    assert reader.replies() == [[[b"k7", [[b"1-1", [b"f", b"v"]]]]]]
+    assert not shell.runner.core.databases[0].waiting
+
+
 @pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CLIENT PAUSE 1 WRITE"])
 def test_a_command_on_all_keys_finishes_divided_commands(shell, command):
     """FLUSHALL, SWAPDB and CLIENT PAUSE run at once, after all steps of divided commands."""
