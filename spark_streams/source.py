@@ -88,22 +88,20 @@ class PystreamsDataSource(DataSource):
     def schema(self) -> StructType | str:
         if "provider" in self.options:  # a property of a table, which Spark adds to the user's options
             fail("TABLE_NOT_KEPT")
-        options.check_read(self.options)
-        _check_service(options.read_options(self.options).address)
+        given = options.read_options(self.options)
+        _check_service(given.address)
         from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
 
-        if options.determines_schema(self.options):
-            given = options.read_options(self.options)
-            if given.infers:
-                from spark_streams.read import infer
+        if given.infers:
+            from spark_streams.read import infer
 
-                return infer.schema(given, _started(given.address))
-            if given.fields_type == "binary":
-                return DEFAULT_BINARY
-            if given.has_schema(given.value_format):
-                from spark_streams.formats import resolution
+            return infer.schema(given, _started(given.address))
+        if given.fields_type == "binary":
+            return DEFAULT_BINARY
+        if given.has_schema(given.value_format):
+            from spark_streams.formats import resolution
 
-                return resolution.schema(given)
+            return resolution.schema(given)
         return DEFAULT
 
     @headed

@@ -256,14 +256,6 @@ def check_values(given: Mapping[str, str]) -> None:
         _write(given, streaming=False)
 
 
-def determines_schema(given: Iterable[str]) -> bool:
-    """Return whether any of these options determines the schema of a read for which the user gives no schema."""
-    table = options_of(ReadOptions)
-    fields = ("infers", "fields_type", "value_format", "registry_url", "value_schema", "value_schema_file")
-    deciding = {table[field].name.lower() for field in fields}
-    return any(name.lower() in deciding for name in given)
-
-
 def _refuse(name: str, *scopes: _Scope) -> NoReturn:
     """Raise an error with advice for an option that no scope has."""
     doing = " or ".join(scope.doing for scope in scopes)
