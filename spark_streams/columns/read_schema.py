@@ -270,10 +270,6 @@ class ReadSchema:
             found |= events.read(lambda some, schema: json_values.members(some, kinds, schema))
         return found
 
-    def objects(self, page: Page) -> Any:
-        """Return each entry's value that contains all columns; None if each column is a field of its own."""
-        return _Originals(self, page).texts
-
     def _is_special(self, field: Any) -> bool:
         """Return whether a column is neither a field of the entry nor a member of a value."""
         name = field.name
@@ -649,7 +645,7 @@ class FieldCheck:
 
         If one value contains all columns, return the names of the JSON members in the first entry's value instead.
         """
-        objects = self._schema.objects(page)
+        objects = _Originals(self._schema, page).texts
         if objects is not None:
             found = json_values.object_in(objects[0].as_py())
             return {name.encode("utf-8", "replace").decode() for name in found or {}}

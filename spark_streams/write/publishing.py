@@ -94,7 +94,13 @@ class Publisher:
         if account.rows is not None and not account.rows.same_rows(digest):
             if not is_done or self._options.write_id is not None:  # one name may be used for two writes by mistake
                 self._refuse(account.rows, account.streams, task_rows)
-            self._warn(account.rows.rows, digest.rows)
+            _log.warning(
+                "Batch %d was already published with %d rows. It was repeated with different rows (%d), which are "
+                "ignored.",
+                self._writer.batch,
+                account.rows.rows,
+                digest.rows,
+            )
         rows = account.rows if is_done else digest
         is_whole = account.is_committed or account.prepared in ("", self._writer.attempt)
         seen = None if is_whole else self._finish_other(account)
@@ -111,14 +117,6 @@ class Publisher:
         self._drop_staged(staged)
         batch = self._writer.batch
         return {stream: each.record.floor for stream, each in seen.items() if each.record.batch == batch}
-
-    def _warn(self, published: int, rows: int) -> None:
-        _log.warning(
-            "Batch %d was already published with %d rows. It was repeated with different rows (%d), which are ignored.",
-            self._writer.batch,
-            published,
-            rows,
-        )
 
     def _publish_own(
         self, account: Account, by_stream: dict[bytes, list[TaskRows]], is_done: bool

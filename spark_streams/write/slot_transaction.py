@@ -92,10 +92,6 @@ class _Step:
     rows: EncodedRows
     state: FenceState
 
-    def data(self, by_columns: bool) -> list[bytes | memoryview]:
-        """Return the commands that add the rows, or the single command that adds them as columns."""
-        return encoding.as_columns(self.rows) if by_columns else [self.rows.commands]
-
 
 class SlotTransaction:
     """Writes the rows of one slot, one transaction at a time.
@@ -196,7 +192,8 @@ class SlotTransaction:
         self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
         data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
         self._by_columns = self._columns and all(encoding.are_columns(step.rows) for step in steps)
-        data += [buffer for step in steps for buffer in step.data(self._by_columns)]
+        for step in steps:
+            data += encoding.as_columns(step.rows) if self._by_columns else [step.rows.commands]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
         self._others = after_rows
         self._sent = steps
