@@ -18,8 +18,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
@@ -46,7 +44,6 @@ def most_resident() -> int:
 
 def give_back() -> None:
     """Return unused memory of the allocators to the system. Returning much memory takes milliseconds."""
-    pa.default_memory_pool().release_unused()
     if malloc_trim is not None:
         malloc_trim(0)
 
