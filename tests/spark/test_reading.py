@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from spark_streams.monitor import StreamMonitor
 from spark_streams.reports import STREAM, StreamReport
 from tests.spark.bench import Bench
+from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -115,7 +116,7 @@ def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
     assert sorted(row.n for row in frame.where(wanted).collect()) == [2, 4]
 
 
-@pytest.mark.parametrize("moment", ["earliest", "in the middle"])
+@pytest.mark.parametrize("moment", ["earliest", pytest.param("in the middle", marks=long_only)])
 def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench, moment: str) -> None:
     """If foreachBatch scans a batch twice, and an entry is deleted between the scans, the query fails."""
     bench.add("s", 500)
@@ -143,6 +144,7 @@ def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
         return reader.schema("n int").load()
 
     bench.run(frame(), stream="out")
+    assert bench.client.xinfo_groups("s") == []
     bench.add("s", 20, first=10)
     bench.client.xtrim("s", maxlen=5, approximate=False)
     with pytest.raises(PySparkException, match=r"ENTRIES_LOST.*'s'.*15 entries.*failOnDataLoss"):

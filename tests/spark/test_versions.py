@@ -19,8 +19,12 @@ from tests.suite.waiting import wait_for
 pytestmark = pytest.mark.spark
 if RELEASE < (4, 2):  # its py4j leaves sockets open, which Python 3.13 reports
     pytestmark = [pytestmark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+_OLDER = pytest.mark.skipif(
+    RELEASE >= (4, 2), reason="other modules cover later releases, which accept limits and acknowledge the last batch"
+)
 
 
+@_OLDER
 def test_all_that_every_spark_can_do(bench: Bench) -> None:
     """Batches are written and read with a filter, and queries are written directly and by
     foreachBatch, each row once.
@@ -65,9 +69,7 @@ def test_spark_imports_pyspark_from_files(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
-@pytest.mark.skipif(
-    RELEASE >= (4, 2), reason="test_streaming.py covers later releases, which acknowledge the last batch"
-)
+@_OLDER
 def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
     """With both triggers, over restarts and a repeated batch, each entry is copied once."""
     options = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
@@ -99,7 +101,7 @@ def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None
     assert sorted(bench.numbers("out")) == list(range(185))
 
 
-@pytest.mark.skipif(RELEASE >= (4, 2), reason="this Spark accepts limits")
+@_OLDER
 def test_a_limit_is_refused(bench: Bench) -> None:
     """The error names the option and the Spark version."""
     frame = bench.reader(streaming=True, stream="s", maxEntriesPerTrigger=5).schema("n int").load()
