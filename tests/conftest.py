@@ -1,9 +1,9 @@
 """The fixture ``server``, and which tests run on which servers.
 
 A test with ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3 each. A
-short run pairs them: what the engine runs in RESP2, the core runs only in RESP3. Combinations excluded by a test's
-marks are deselected, and the summary says how many and why. Without a redis-server its tests are skipped with that
-reason, or fail with ``REQUIRE_REDIS=1``.
+short run pairs them: what the engine and redis-server run in RESP2, the core runs only in RESP3. Combinations excluded
+by a test's marks are deselected, and the summary says how many and why. Without a redis-server its tests are skipped
+with that reason, or fail with ``REQUIRE_REDIS=1``.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _kinds(item: pytest.Item) -> list[tuple[str, int]]:
     covered = set()
     if not FULL:
         covered |= set() if item.get_closest_marker("hand_clock") else {("core", 2)}
-        covered |= set() if item.get_closest_marker("over_tcp") else {("engine", 3)}
+        covered |= set() if item.get_closest_marker("over_tcp") else {("engine", 3), ("redis", 3)}
     return [each for each in _KINDS if each not in covered]
 
 

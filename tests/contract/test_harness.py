@@ -6,55 +6,15 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import ANY, Error, Map, Streams, as_sent, entries
+from tests.harness.replies import ANY, Map, as_sent
 from tests.servers.releases import NEWEST, Newest, Release, release_in
 from tests.suite.waiting import wait_for
-
-
-def test_replies_are_decoded(server: Server) -> None:
-    """Text, numbers and nil are decoded to bytes, int and None."""
-    server.expect("PING", "PONG")
-    server.expect(("ECHO", "a b"), "a b")
-    server.expect("DBSIZE", 0)
-    server.expect("GET missing", None)
-
-
-def test_an_error_is_a_value(server: Server) -> None:
-    """An error reply is returned and compared, not raised."""
-    server.expect("GET", Error("ERR wrong number of arguments for 'get' command"))
-
-
-def test_the_wire_bytes_follow_the_protocol(server: Server) -> None:
-    """The bytes of a reply are in the requested protocol."""
-    assert server.wire("GET missing") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
 
 
 def test_keys_are_gone_in_the_next_test(server: Server) -> None:
     """A key that one test creates is missing in the next test."""
     server.expect("DBSIZE", 0)
     server.given("SET left behind")
-
-
-def test_a_second_client_sees_the_first_ones_keys(server: Server) -> None:
-    """All clients of a server act on the same keys."""
-    server.given("SET k v")
-    server.client().expect("GET k", "v")
-
-
-def test_blocking_is_detected(server: Server) -> None:
-    """A blocked client is reported as blocked, and gets its reply later."""
-    client = server.client()
-    client.send("XREAD BLOCK 0 STREAMS s 0")
-    client.expect_blocked()
-    server.given("XADD s 1-1 a 1")
-    client.expect_reply(Streams({"s": entries("1-1 a 1")}))
-
-
-def test_let_pass_advances_the_clock(server: Server) -> None:
-    """let_pass advances the server's clock."""
-    before = server.now
-    server.let_pass(5)
-    assert server.now >= before + 5
 
 
 @since("99.0")

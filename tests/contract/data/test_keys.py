@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock
@@ -11,9 +9,9 @@ from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, Between, Error
 from tests.servers.releases import Newest
 
 
-@pytest.mark.parametrize(
-    "dialogue",
-    [
+def test_creating_and_deleting(server: Server) -> None:
+    """Keys of any type are counted, listed, typed and deleted."""
+    for dialogue in [
         [("SET a 1", OK), ("HSET b f v", 1), ("DEL a b a missing", 2), ("DBSIZE", 0)],
         [("SET a 1", OK), ("UNLINK a missing", 1), ("EXISTS a", 0)],
         [("SET a 1", OK), ("EXISTS a a b", 2), ("TOUCH a a b", 2)],
@@ -30,11 +28,9 @@ from tests.servers.releases import Newest
         [("KEYS *", []), ("SET abc 1", OK), ("SET abd 1", OK), ("KEYS ab[^d]", ["abc"]), ("KEYS a?d", ["abd"])],
         [("FLUSHDB", OK), ("SET a 1", OK), ("FLUSHDB ASYNC", OK), ("DBSIZE", 0), ("FLUSHALL sync", OK)],
         [("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],
-    ],
-)
-def test_creating_and_deleting(server: Server, dialogue) -> None:
-    """Keys of any type are counted, listed, typed and deleted."""
-    play(server, dialogue)
+    ]:
+        server.given("FLUSHALL")
+        play(server, dialogue)
 
 
 def test_a_value_may_be_any_bytes(server: Server) -> None:
@@ -59,9 +55,9 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
     play(server, [("TTL a", 1), ("PTTL a", 1499)])
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_errors_of_scan(server: Server) -> None:
+    """SCAN and HSCAN return Redis's errors for invalid arguments, and an empty page for valid ones if no key exists."""
+    for command, reply in [
         ("SCAN x", Error("ERR invalid cursor")),
         ("SCAN 1x", Error("ERR invalid cursor")),
         ("SCAN 18446744073709551616", Error("ERR invalid cursor")),
@@ -85,11 +81,8 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
         ("HSCAN h x", Error("ERR invalid cursor")),
         ("HSCAN h 0 COUNT 0", ["0", []]),
         ("HSCAN h 0 TYPE hash", ["0", []]),
-    ],
-)
-def test_errors_of_scan(server: Server, command, reply) -> None:
-    """SCAN and HSCAN return Redis's errors for invalid arguments, and an empty page for valid ones if no key exists."""
-    server.expect(command, reply)
+    ]:
+        server.expect(command, reply)
 
 
 def test_scan_with_an_empty_type(server: Server) -> None:
@@ -120,9 +113,9 @@ def test_scan_returns_all_keys(server: Server) -> None:
 BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
 
 
-@pytest.mark.parametrize(
-    "dialogue",
-    [
+def test_errors_of_restore(server: Server) -> None:
+    """RESTORE checks its arguments in Redis's order and returns Redis's errors."""
+    for dialogue in [
         [("DUMP a", None), ("SET a 1", OK), ("RESTORE b 0 x", BAD_DUMP), ("RESTORE b x x", NOT_AN_INTEGER)],
         [("RESTORE b -1 x", Error("ERR Invalid TTL value, must be >= 0")), ("RESTORE b 0 x SOON", SYNTAX)],
         [("SET a 1", OK), ("RESTORE a x x", Error("BUSYKEY Target key name already exists."))],
@@ -137,11 +130,9 @@ BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
             ("RESTORE a 0 x FREQ 256", Error("ERR Invalid FREQ value, must be >= 0 and <= 255")),
             ("RESTORE a 0 x IDLETIME 1 FREQ 1", SYNTAX),
         ],
-    ],
-)
-def test_errors_of_restore(server: Server, dialogue) -> None:
-    """RESTORE checks its arguments in Redis's order and returns Redis's errors."""
-    play(server, dialogue)
+    ]:
+        server.given("FLUSHALL")
+        play(server, dialogue)
 
 
 def test_dump_and_restore(server: Server) -> None:

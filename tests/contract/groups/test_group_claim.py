@@ -117,9 +117,9 @@ def unrecognized(word: str) -> Error:
 NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_claim_errors(claimed: Server) -> None:
+    """After an error of XCLAIM or XAUTOCLAIM nothing is claimed and no consumer is made."""
+    for command, reply in [
         ("XCLAIM none g c 0 1-0", Error(NOGROUP.format("none", "g"))),
         ("XCLAIM s none c 0 1-0", Error(NOGROUP.format("s", "none"))),
         ("XCLAIM none g c x 1-0", Error(NOGROUP.format("none", "g"))),
@@ -147,13 +147,10 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
         ("XAUTOCLAIM s g c 0 0 COUNT 576460752303423489", Error("ERR COUNT must be > 0")),
         ("XAUTOCLAIM s g c 0 0 COUNT", SYNTAX),
         ("XAUTOCLAIM s g c 0 0 WAT", SYNTAX),
-    ],
-)
-def test_claim_errors(claimed: Server, command: str, reply: Error) -> None:
-    """After an error of XCLAIM or XAUTOCLAIM nothing is claimed and no consumer is made."""
-    claimed.expect(command, reply)
-    claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
-    assert len(claimed.run("XINFO CONSUMERS s g")) == 1
+    ]:
+        claimed.expect(command, reply)
+        claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
+        assert len(claimed.run("XINFO CONSUMERS s g")) == 1, command
 
 
 @hand_clock

@@ -83,9 +83,9 @@ def test_the_summary_without_pending_entries(server: Server) -> None:
     server.expect("XPENDING s g - + 10", [])
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_the_long_form(pending: Server) -> None:
+    """The long form lists ID, consumer, idle time and deliveries, filtered by range, consumer and idle time."""
+    for words, expected in [
         ("- + 10", EVERYTHING),
         ("- + 2", EVERYTHING[:2]),
         ("2 4 10", EVERYTHING[1:4]),
@@ -103,19 +103,16 @@ def test_the_summary_without_pending_entries(server: Server) -> None:
         ("IDLE 0 - + 10", EVERYTHING),
         ("idle 0 - + 10 a", EVERYTHING[:3]),
         ("IDLE 99999999 - + 10", []),
-    ],
-)
-def test_the_long_form(pending: Server, words: str, expected: list[tuple[int, str]]) -> None:
-    """The long form lists ID, consumer, idle time and deliveries, filtered by range, consumer and idle time."""
-    pending.expect(f"XPENDING s g {words}", rows(*expected))
+    ]:
+        pending.expect(f"XPENDING s g {words}", rows(*expected))
 
 
 NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
 
 
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
+def test_pending_errors(pending: Server) -> None:
+    """XPENDING parses numbers and IDs before it reads the key."""
+    for words, reply in [
         ("s g -", SYNTAX),
         ("s g - +", SYNTAX),
         ("s g IDLE 5", SYNTAX),
@@ -131,11 +128,8 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
         ("s none - + 10 c", Error(NOGROUP.format("s", "none"))),
         ("none g - + x", NOT_AN_INTEGER),
         ("none g x + 10", INVALID_ID),
-    ],
-)
-def test_pending_errors(pending: Server, words: str, reply: Error) -> None:
-    """XPENDING parses numbers and IDs before it reads the key."""
-    pending.expect(f"XPENDING {words}", reply)
+    ]:
+        pending.expect(f"XPENDING {words}", reply)
 
 
 def test_a_surplus_argument_is_ignored(pending: Server) -> None:

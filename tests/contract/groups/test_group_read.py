@@ -164,9 +164,9 @@ MEANINGLESS = (
 NOGROUP = "NOGROUP No such key '{}' or consumer group '{}' in XREADGROUP with GROUP option"
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_errors(group: Server) -> None:
+    """XREADGROUP checks all streams before it delivers entries or creates consumers."""
+    for command, reply in [
         ("XREADGROUP GROUP g c STREAMS none >", Error(NOGROUP.format("none", "g"))),
         ("XREADGROUP GROUP none c STREAMS s >", Error(NOGROUP.format("s", "none"))),
         ("XREADGROUP GROUP g c STREAMS s none > >", Error(NOGROUP.format("none", "g"))),
@@ -182,14 +182,11 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}' in XREADGROUP with GR
         ("XREADGROUP GROUP g c BLOCK -1 STREAMS s >", Error("ERR timeout is negative")),
         ("XREADGROUP GROUP g c WAT STREAMS s >", SYNTAX),
         ("XREADGROUP GROUP g c COUNT 1 NOACK s", SYNTAX),
-    ],
-)
-def test_errors(group: Server, command: str, reply: Error) -> None:
-    """XREADGROUP checks all streams before it delivers entries or creates consumers."""
-    group.given("SET text v")
-    group.expect(command, reply)
-    group.expect("XINFO CONSUMERS s g", [])
-    group.expect("XPENDING s g", [0, None, None, None])
+    ]:
+        group.given("SET text v")
+        group.expect(command, reply)
+        group.expect("XINFO CONSUMERS s g", [])
+        group.expect("XPENDING s g", [0, None, None, None])
 
 
 def test_unbalanced(group: Server) -> None:

@@ -241,9 +241,9 @@ def test_nack_wakes_claiming_readers(group: Server) -> None:
 
 
 @since("8.8")
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
+def test_nack_errors(group: Server) -> None:
+    """After an error of XNACK nothing has changed."""
+    for command, reply in [
         ("XNACK none g FAIL IDS 1 1-0", "NOGROUP No such key 'none' or consumer group 'g'"),
         ("XNACK s none FAIL IDS 1 1-0", "NOGROUP No such key 's' or consumer group 'none'"),
         ("XNACK s g WAT IDS 1 1-0", "ERR mode must be SILENT, FAIL, or FATAL"),
@@ -255,12 +255,9 @@ def test_nack_wakes_claiming_readers(group: Server) -> None:
         ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT -1", "ERR Invalid RETRYCOUNT value, must be >= 0"),
         ("XNACK s g FAIL IDS 1 1-0 WAT", "ERR Unrecognized XNACK option 'WAT'"),
         ("XNACK s g FAIL WAT 1 1-0", "ERR syntax error, expected IDS keyword"),
-    ],
-)
-def test_nack_errors(group: Server, command: str, reply: str) -> None:
-    """After an error of XNACK nothing has changed."""
-    group.expect_error(command, reply)
-    group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "2"]]])
+    ]:
+        group.expect_error(command, reply)
+        group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "2"]]])
 
 
 @since("8.8")

@@ -200,9 +200,9 @@ CASES: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "reply"), CASES, ids=lambda value: str(value)[:40])
-def test_replies(acl: Server, command: Any, reply: Any) -> None:
-    acl.expect(command, reply)
+def test_replies(acl: Server) -> None:
+    for command, reply in CASES:
+        acl.expect(command, reply)
 
 
 def test_categories_and_passwords(acl: Server) -> None:
@@ -246,28 +246,16 @@ RULES = (
     [
         ("GET k", "", ""),
         ("GET x", "key", "x"),
-        ("GET w", "key", "w"),
         ("DEL k", "command", "del"),
-        ("CLIENT ID", "", ""),
         ("CLIENT INFO", "command", "client|info"),
         ("SELECT 0", "", ""),
         ("SELECT 1", "command", "select"),
-        ("SET w 1", "", ""),
         ("SET w 1 GET", "key", "w"),
-        ("SET r 1", "key", "r"),
         ("MSET k 1 x 2", "key", "x"),
-        ("COPY r w", "", ""),
         ("COPY w r", "key", "w"),
-        ("XADD w * f v", "", ""),
         ("XADD r * f v", "key", "r"),
-        ("XREAD STREAMS r k 0 0", "", ""),
         ("XREAD STREAMS r w 0 0", "key", "w"),
         ("XREADGROUP GROUP g c STREAMS w >", "key", "w"),
-        ("XRANGE w - +", "key", "w"),
-        ("XACK r g 1-1", "key", "r"),
-        ("XLEN w", "", ""),
-        ("XLEN x", "key", "x"),
-        ("EXISTS r w", "", ""),
         ("PUBLISH c m", "", ""),
         ("PUBLISH d m", "channel", "d"),
         ("SUBSCRIBE d", "channel", "d"),
@@ -278,7 +266,8 @@ RULES = (
 def test_forbidden_commands_are_rejected_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
     """A command without permission is rejected.
 
-    DRYRUN predicts the rejection and ACL LOG records it, both with the name of the command, key or channel.
+    DRYRUN predicts the rejection and ACL LOG records it, both with the name of the command, key or channel. (The
+    verdicts on random commands are compared in test_acl_random.py.)
     """
     client = as_user(acl, *RULES)
     foretold = acl.run(*f"ACL DRYRUN u {command}".split())

@@ -4,7 +4,6 @@ same reason.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 
@@ -21,7 +20,6 @@ from tests.harness.replies import Error
 from tests.servers import Running
 
 pytestmark = pytest.mark.redis
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 
 _COMMAND_RULES = """
     +@all -@all +@read +@write -@write +@stream -@stream +@keyspace -@dangerous +@fast -@slow +@connection +@pubsub
@@ -86,7 +84,7 @@ def _redis_verdict(reply: object) -> tuple[str, str]:
     return found[2], found[1]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=EXAMPLES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rules=_RULES,
     selectors=_SELECTORS,

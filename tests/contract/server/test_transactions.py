@@ -21,9 +21,11 @@ def not_inside(command: str) -> dict[str, Error]:
     }
 
 
-@pytest.mark.parametrize(
-    "dialogue",
-    [
+def test_transactions(server: Server) -> None:
+    """Commands are queued and run together; one that cannot be queued aborts the transaction, one that
+    fails does not.
+    """
+    for dialogue in [
         [("MULTI", OK), ("SET a 1", QUEUED), ("INCR a", QUEUED), ("EXEC", ["OK", 2]), ("GET a", "2")],
         [("MULTI", OK), ("EXEC", [])],
         [("MULTI", OK), ("SET a 1", QUEUED), ("DISCARD", OK), ("GET a", None)],
@@ -97,18 +99,14 @@ def not_inside(command: str) -> dict[str, Error]:
         ],
         [("MULTI", OK), ("XADD s 1-1 f v", QUEUED), ("XRANGE s - +", QUEUED), ("EXEC", ["1-1", entries("1-1 f v")])],
         [("MULTI", OK), ("UNWATCH", QUEUED), ("EXEC", ["OK"])],
-    ],
-)
-def test_transactions(server: Server, dialogue) -> None:
-    """Commands are queued and run together; one that cannot be queued aborts the transaction, one that
-    fails does not.
-    """
-    play(server, dialogue)
+    ]:
+        server.given("FLUSHALL")
+        play(server, dialogue)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_change_of_a_watched_key_fails_the_transaction(server: Server) -> None:
+    """After any change of a watched key, EXEC returns nil and runs nothing."""
+    for change in [
         "SET k 2",
         "INCR k",
         "APPEND k 1",
@@ -124,21 +122,19 @@ def test_transactions(server: Server, dialogue) -> None:
         "GETDEL k",
         "PEXPIREAT k 1",
         "GETEX k EX 100",
-    ],
-)
-def test_a_change_of_a_watched_key_fails_the_transaction(server: Server, change: str) -> None:
-    """After any change of a watched key, EXEC returns nil and runs nothing."""
-    server.given("SET k 1", "SET other 2", "WATCH k")
-    server.client().run(change)
-    server.given("MULTI", "SET done 1")
-    assert server.wire("EXEC") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n")
-    server.given("SELECT 0")
-    server.expect("EXISTS done", 0)
+    ]:
+        server.given("FLUSHALL")
+        server.given("SET k 1", "SET other 2", "WATCH k")
+        server.client().run(change)
+        server.given("MULTI", "SET done 1")
+        assert server.wire("EXEC") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n"), change
+        server.given("SELECT 0")
+        server.expect("EXISTS done", 0)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_commands_that_do_not_change_a_watched_key(server: Server) -> None:
+    """Reads, and writes that do not change the key, do not affect the transaction."""
+    for other in [
         "GET k",
         "SET l 2",
         "EXPIRE missing 5",
@@ -149,14 +145,12 @@ def test_a_change_of_a_watched_key_fails_the_transaction(server: Server, change:
         "COPY k l",
         "TOUCH k",
         "RENAME k k",
-    ],
-)
-def test_commands_that_do_not_change_a_watched_key(server: Server, other: str) -> None:
-    """Reads, and writes that do not change the key, do not affect the transaction."""
-    server.given("SET k 1", "WATCH k")
-    server.client().run(other)
-    server.given("MULTI", "PING")
-    server.expect("EXEC", ["PONG"])
+    ]:
+        server.given("FLUSHALL")
+        server.given("SET k 1", "WATCH k")
+        server.client().run(other)
+        server.given("MULTI", "PING")
+        assert server.run("EXEC") == [b"PONG"], other
 
 
 @pytest.mark.parametrize("forget", ["UNWATCH", "EXEC", "DISCARD"])

@@ -6,9 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import since
-from tests.harness.replies import OK, WRONGTYPE, Error, entries
-
-ARITY = Error("ERR wrong number of arguments for 'xadd' command")
+from tests.harness.replies import Error, entries
 
 
 @pytest.fixture
@@ -69,33 +67,6 @@ def test_creating_a_stream_is_a_change(server: Server) -> None:
     server.given("WATCH s", "MULTI", "PING")
     server.client().run("XGROUP CREATE s g $ MKSTREAM")
     server.expect("EXEC", None)
-
-
-def test_a_transaction(server: Server) -> None:
-    """Commands are queued and run together; an error of one does not stop the others."""
-    server.given("SET text v")
-    server.expect("MULTI", OK)
-    for command in (
-        "XADD s 1-0 f v",
-        "XADD text 1-0 f v",
-        "XGROUP CREATE s g 0",
-        "XREADGROUP GROUP g c STREAMS s >",
-        "XLEN s",
-    ):
-        server.expect(command, "QUEUED")
-    server.expect("XRANGE s - +", "QUEUED")
-    reply = server.run("EXEC")
-    assert reply[:3] == [b"1-0", WRONGTYPE, b"OK"]
-    assert reply[4:] == [1, [[b"1-0", [b"f", b"v"]]]]
-
-
-def test_a_command_that_cannot_be_queued(server: Server) -> None:
-    """A command with a syntax error fails the whole transaction."""
-    server.expect("MULTI", OK)
-    server.expect("XADD s 1-0", ARITY)
-    server.expect("XADD s 1-0 f v", "QUEUED")
-    server.expect("EXEC", Error("EXECABORT Transaction discarded because of previous errors."))
-    server.expect("EXISTS s", 0)
 
 
 @pytest.mark.parametrize("queued", [True, False])

@@ -31,9 +31,9 @@ def info(server: Server) -> dict[bytes, object]:
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
-@pytest.mark.parametrize(
-    ("options", "removed"),
-    [
+def test_trimming_a_hundred_entries(server: Server) -> None:
+    """Trimming removes the entries beyond the threshold, up to LIMIT."""
+    for options, removed in [
         ("MAXLEN ~ 55", 45),
         ("MAXLEN ~ 50", 50),
         ("MAXLEN ~ 0 LIMIT 35", 35),
@@ -56,27 +56,29 @@ def info(server: Server) -> dict[bytes, object]:
         ("MINID 0", 0),
         ("MINID 1000", 100),
         ("MINID ~ 1000", 100),
-    ],
-)
-def test_trimming_a_hundred_entries(server: Server, options: str, removed: int) -> None:
-    """Trimming removes the entries beyond the threshold, up to LIMIT."""
-    trim_exactly(server)
-    fill(server, 100)
-    server.expect(f"XTRIM s {options}", removed)
-    server.expect("XLEN s", 100 - removed)
-    assert ids(server) == [f"{n}-0" for n in range(removed + 1, 101)]
+    ]:
+        server.given("FLUSHALL")
+        trim_exactly(server)
+        fill(server, 100)
+        server.expect(f"XTRIM s {options}", removed)
+        server.expect("XLEN s", 100 - removed)
+        assert ids(server) == [f"{n}-0" for n in range(removed + 1, 101)], options
 
 
-@pytest.mark.parametrize(
-    ("options", "left"),
-    [("MAXLEN ~ 55", 55), ("MAXLEN = 55", 55), ("MAXLEN ~ 55 LIMIT 3", 98), ("MINID ~ 55", 47), ("MINID 55", 47)],
-)
-def test_adding_trims_too(server: Server, options: str, left: int) -> None:
+def test_adding_trims_too(server: Server) -> None:
     """XADD trims like XTRIM, and counts its own entry."""
-    trim_exactly(server)
-    fill(server, 100)
-    server.given(f"XADD s {options} 101-0 f v")
-    server.expect("XLEN s", left)
+    for options, left in [
+        ("MAXLEN ~ 55", 55),
+        ("MAXLEN = 55", 55),
+        ("MAXLEN ~ 55 LIMIT 3", 98),
+        ("MINID ~ 55", 47),
+        ("MINID 55", 47),
+    ]:
+        server.given("FLUSHALL")
+        trim_exactly(server)
+        fill(server, 100)
+        server.given(f"XADD s {options} 101-0 f v")
+        server.expect("XLEN s", left)
 
 
 @pytest.mark.parametrize(
