@@ -18,9 +18,6 @@ from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pag
 from tests.documentation.running import Reader, server_of_session
 from tests.suite.long import long_only
 
-#: The README's examples have a separate test (test_readme.py), in a Python with nothing else installed.
-_SITE = [page for page in pages() if page.name != "README.md"]
-
 
 def _runs(block: Block) -> bool:
     return block.language in RUN | PARSED and not block.excuse
@@ -42,7 +39,8 @@ _SESSION = "start.md#read-the-entries-into-spark"
 def _with_examples(spark: bool) -> list[object]:
     """Return the pages with executable examples: those that use Spark, or the others."""
     found = {
-        str(page.relative_to(ROOT / "docs")): [block for block in blocks_of(page) if _runs(block)] for page in _SITE
+        str(page.relative_to(ROOT)).removeprefix("docs/"): [block for block in blocks_of(page) if _runs(block)]
+        for page in pages()
     }
     return [
         pytest.param(blocks, id=name, marks=[long_only] if name in _LONG else [])

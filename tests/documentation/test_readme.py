@@ -1,4 +1,4 @@
-"""The README's examples run unchanged and do what the text says."""
+"""The README's examples run unchanged and do what the text says; `make test` runs them as those of any other page."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import pytest
 
 from scripts import overview_picture
 from tests import ROOT
+from tests.suite.long import long_only
 
 README = ROOT / "README.md"
 
@@ -43,6 +44,7 @@ def test_the_examples_are_few_and_short() -> None:
     assert all(len(code.splitlines()) <= 8 for code in examples().values())
 
 
+@long_only
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -> None:
