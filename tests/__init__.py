@@ -5,7 +5,7 @@ are in the folder of the same name, without Spark. The other folders test the wh
 
 contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
 differential   random commands on the engine and on a real Redis (``make fuzz``)
-growth         the cost of commands is proportional to their arguments (``tests.growth``)
+growth         the cost of commands is proportional to their arguments
 property       random commands against plain lists, and against the log
 faults         failing disks, crashes and power failures at any step
 crash, chaos   real processes killed at work: the engine; a streaming job and all around it (``python -m tests.chaos``)

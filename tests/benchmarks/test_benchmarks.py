@@ -158,6 +158,7 @@ def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
     assert not {name for ours, (peer, _) in KAFKA.items() for name in (ours, peer)} - names
 
 
+@long_only
 def test_kafka_is_not_measured_without_its_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,12 +223,12 @@ def test_a_synchronisation_is_measured() -> None:
     assert 0 < found.master < 20
 
 
-@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("axis", [axis if axis == "streams" else pytest.param(axis, marks=long_only) for axis in AXES])
 def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
     """Each axis gives figures at each size, and a picture in XML with a labelled line for each server."""
     monkeypatch.setattr(axes, "settled_memory", resident_bytes)
     monkeypatch.setattr(axes, "REPEATS", 3)
-    monkeypatch.setattr(axes, "IN_STREAMS", 20_000)
+    monkeypatch.setattr(axes, "IN_STREAMS", 2_000)
     title, of, *_, measurement = AXES[axis]
     sizes = [1000, 1500, 2000] if axis in ("entries", "pending") else [1, 10, 20]
     with Connection(engine_process.port) as connection:

@@ -1,4 +1,4 @@
-"""redis-py on the engine and on Redis: every method of StreamCommands, sync and async, in both protocols.
+"""redis-py on the engine and on Redis: every method of StreamCommands, sync in RESP2 and async in RESP3.
 
 Features newer than 7.0 are tested only on the engine, against the specification. A new method of redis-py fails the
 first test until a scene calls it.
@@ -217,7 +217,9 @@ def driven_async(running: Running, proto: int, scene: list[Call]) -> list[Any]:
     return asyncio.run(run())
 
 
-DRIVERS: list[Callable[[Running, int, list[Call]], list[Any]]] = [driven, driven_async]
+Drive = Callable[[Running, int, list[Call]], list[Any]]
+#: The client and the protocol: redis-py parses replies in the same way for both clients.
+DRIVERS = pytest.mark.parametrize(("drive", "proto"), [(driven, 2), (driven_async, 3)])
 
 
 def test_every_method_is_called() -> None:
@@ -228,12 +230,9 @@ def test_every_method_is_called() -> None:
 
 
 @pytest.mark.redis
-@pytest.mark.parametrize("proto", [2, 3])
-@pytest.mark.parametrize("drive", DRIVERS)
+@DRIVERS
 @pytest.mark.parametrize("scene", list(SCENES))
-def test_calls_give_the_results_of_redis(
-    ours: Running, real: Running, scene: str, drive: Callable[[Running, int, list[Call]], list[Any]], proto: int
-) -> None:
+def test_calls_give_the_results_of_redis(ours: Running, real: Running, scene: str, drive: Drive, proto: int) -> None:
     """Each call gives the same result on both servers."""
     calls = SCENES[scene]
     here, there = drive(ours, proto, calls), drive(real, proto, calls)
@@ -241,12 +240,9 @@ def test_calls_give_the_results_of_redis(
         assert settled(reply) == settled(expected), request
 
 
-@pytest.mark.parametrize("proto", [2, 3])
-@pytest.mark.parametrize("drive", DRIVERS)
+@DRIVERS
 @pytest.mark.parametrize("name", list(NEWER))
-def test_features_of_newer_servers(
-    ours: Running, name: str, drive: Callable[[Running, int, list[Call]], list[Any]], proto: int
-) -> None:
+def test_features_of_newer_servers(ours: Running, name: str, drive: Drive, proto: int) -> None:
     """No call fails, and the last one gives the specified result."""
     calls, last = NEWER[name]
     answers = drive(ours, proto, calls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -12,19 +11,18 @@ from tests.differential import blocking
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.differential.machine import Machine, machines, prepared, search
 from tests.differential.sides import exact_trims
+from tests.suite.long import FULL
 
-#: Number of commands; DIFFERENTIAL_COMMANDS in the environment changes it.
-COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
+COMMANDS = 100_000 if FULL else 20_000
 
 
 def look_for_differences(both: list[Machine], commands: int) -> None:
     """Run sequences up to this number of commands; fail at the first difference."""
-    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
     number = 0
     while sum(machine.commands for machine in both) < commands:
-        difference = search(both[number % 2], f"{seed}/{number}", set(FAMILIES), 80)
+        difference = search(both[number % 2], f"short/{number}", set(FAMILIES), 80)
         number += 1
-        assert difference is None, f"seed {seed}/{number - 1}\n{difference}"
+        assert difference is None, f"seed short/{number - 1}\n{difference}"
 
 
 @pytest.mark.redis
@@ -48,12 +46,11 @@ def test_the_engine_replies_as_redis(redis_process: servers.Running, engine_proc
 @pytest.mark.redis
 def test_waiting_clients_are_served_as_in_redis(redis_process: servers.Running) -> None:
     """The same commands wake a waiting client on both sides, with the same reply."""
-    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
     both = [blocking.BlockingMachine(redis_process, proto) for proto in (2, 3)]
     with exact_trims(redis_process):
         for number in range(max(COMMANDS // 800, 10)):
-            difference = blocking.search(both[number % 2], f"{seed}/{number}")
-            assert difference is None, f"seed {seed}/{number}\n{difference}"
+            difference = blocking.search(both[number % 2], f"short/{number}")
+            assert difference is None, f"seed short/{number}\n{difference}"
     assert all(machine.wakes for machine in both)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from functools import cache
 from typing import Any
@@ -11,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.core import CoreServer
-
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 
 ID = tuple[int, int]
 MS = st.integers(0, 40)
@@ -109,7 +106,6 @@ def as_reply(entries: list[tuple[ID, int]]) -> list[Any]:
     return [[text(entry_id), ["n", str(number)]] for entry_id, number in entries]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(CHANGES, QUERIES)
 def test_ranges_equal_those_of_a_list(changes: list[tuple[str, int, int]], queries: list[Any]) -> None:
     """Every range, in both directions and with COUNT, has exactly the entries of the list."""
@@ -125,7 +121,6 @@ def test_ranges_equal_those_of_a_list(changes: list[tuple[str, int, int]], queri
         server.expect(f"XREVRANGE s {high_word} {low_word}{option}", as_reply(expected[::-1][:count]))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(CHANGES, st.integers(0, 10_000), st.integers(1, 20))
 def test_reading_in_pages(changes: list[tuple[str, int, int]], point: int, count: int) -> None:
     """XREAD and XREADGROUP in pages return every live entry after an ID once and in order."""
@@ -158,7 +153,7 @@ def long_streams() -> CoreServer:
     return server
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.integers(1, 9000),
     st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 400)), max_size=6),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
@@ -13,8 +12,9 @@ from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink
 from tests.harness.core import CoreServer
 from tests.harness.replay import replayed, state
+from tests.suite.long import FULL
 
-SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
+SEQUENCES = 150 if FULL else 40
 
 
 def producers(server_core: Any) -> dict[tuple[int, bytes], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
@@ -15,9 +14,10 @@ from engine.text import messages
 from engine.wire.encode import encoded
 from tests.harness.injection import by_name
 from tests.harness.replay import NOW_US
+from tests.suite.long import FULL
 
 #: Number of commands for each seed.
-COUNT = 10 * int(os.environ.get("PROPERTY_EXAMPLES", "150"))
+COUNT = 1500 if FULL else 500
 COMMANDS = by_name()
 #: Commands that are left out because they have effects outside the core, or run what the test draws.
 LEFT_OUT = {"debug", "shutdown", "save", "bgsave", "bgrewriteaof", "config|rewrite"}
