@@ -371,16 +371,12 @@ class DiskDurability(Durability):
     def append(self, effects: Effects) -> bool:
         """Send the effects of commands whose replies are not sent yet to the replicas, and collect them for the log.
 
-        Return whether these replies must wait for `settle_iteration`; otherwise `flush` is sufficient.
+        Return whether these replies must wait for an fsync, one for all of an iteration.
         """
         if self.feed is not None:
             effects = self.feed(effects)
         self.log.append(effects)
         return self.log.policy == ALWAYS
-
-    def settle_iteration(self) -> bool:
-        """Flush at the end of an event-loop iteration; return whether its replies may be sent."""
-        return self.flush() or self.log.policy != ALWAYS
 
     def flush(self) -> bool:
         """Write collected effects; return whether they are as safe as ``appendfsync`` requires."""

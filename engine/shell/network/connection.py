@@ -17,9 +17,9 @@ the others are served.
 
 Second, with ``appendfsync always``, no reply is sent before its effects are on disk. After the first effect of an
 iteration, the batch holds everything: the caller's reply, messages to woken clients and subscribers, and replies to
-later reads in the same iteration. One fsync serves them all. If it fails, the connections with held replies are closed:
-it is unknown whether their commands will survive, so the clients must get neither a success nor an error. With the
-other policies, one write to the log serves many clients in the same way, and no connection is closed.
+later reads in the same iteration. One fsync serves them all. With the other policies, one write to the log serves many
+clients in the same way. If the fsync or write fails, the connections with held replies are closed: it is unknown
+whether their commands will survive, so the clients must get neither a success nor an error.
 
 Each connection's bytes are sent in their original order.
 """
@@ -103,12 +103,12 @@ _ROUND = 32
 
 
 class ReplyBatch:
-    """Batch of one server. ``settle`` is called at the end of an iteration with a held batch; it returns whether
+    """Batch of one server. ``flush`` is called at the end of an iteration with a held batch; it returns whether
     replies may be sent.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool]) -> None:
-        self._settle = settle
+    def __init__(self, loop: asyncio.AbstractEventLoop, flush: Callable[[], bool]) -> None:
+        self._flush = flush
         self._loop = loop
         #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Connection, None] = {}
@@ -177,10 +177,10 @@ class ReplyBatch:
 
     def end_iteration(self) -> None:
         """If the batch is held, write the iteration's effects to the log first. Then send the held replies, or close
-        their connections if `settle` forbids sending.
+        their connections if `flush` forbids sending.
         """
         self._end_due = False
-        safe = not self.is_held or self._settle()
+        safe = not self.is_held or self._flush()
         self.is_held = False
         held, self._held = self._held, {}
         closing, self._closing = self._closing, set()

@@ -289,7 +289,7 @@ class Runner:
         core.allow_steps()
         self.loop = loop
         #: Batch through which all replies pass.
-        self.replies = ReplyBatch(loop, disk.settle_iteration)
+        self.replies = ReplyBatch(loop, disk.flush)
         self.connections: dict[int, Client] = {}
         #: Clients whose next command waits for one that runs in steps, in order -> the latter; None: it has ended.
         self.waiting: dict[Client, Steps | None] = {}
@@ -639,7 +639,7 @@ class Runner:
         """Pass the collected effects to the log and the replicas.
 
         If replies must wait for an fsync, or most of them wait anyway, one write at the end of the iteration serves all
-        its commands.
+        its commands. After a failed write they wait, too: if another attempt fails, their connections are closed.
         """
         changes = self.core.changes
         if not changes.effects:
@@ -649,8 +649,8 @@ class Runner:
         try:
             if self._disk.append(effects):
                 self.replies.hold()
-            elif not self.replies.hold_if_crowded():
-                self._disk.flush()
+            elif not self.replies.hold_if_crowded() and not self._disk.flush():
+                self.replies.hold()
         except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
             self.is_over = True
             self.fail(error)

@@ -97,6 +97,21 @@ def test_a_full_disk_loses_no_acknowledged_entry(tmp_path, policy):
         assert set(writer.acknowledged) <= there
 
 
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_kill_while_the_disk_is_full_loses_no_acknowledged_entry(tmp_path, policy):
+    """An entry that the log rejects is not acknowledged, because only memory has it."""
+    flags = ("--appendonly", "yes", "--appendfsync", policy)
+    with life(tmp_path, *flags) as (running, client), closing(Writer(running)) as writer:
+        assert writer.add()
+        wait_for(lambda: client.info()["aof_buffer_length"] == "0", "the log to be written")
+        limit(running, newest_increment(tmp_path).stat().st_size + 300)
+        assert writer.add_until_refused().startswith("MISCONF")
+        running.process.kill()
+    with life(tmp_path, *flags) as (_, client):
+        there = {entry[0] for entry in client("XRANGE s - +")}
+        assert set(writer.acknowledged) <= there
+
+
 def test_segments_rejected_by_the_disk_stay_in_memory(tmp_path):
     """With stream-storage disk, segments that the disk rejects stay readable in memory, and are stored when there is
     room.

@@ -99,8 +99,6 @@ class Log:
     def flush(self) -> bool:
         return True
 
-    settle_iteration = flush
-
 
 def runner_of(core: Core, loop: Any, log: Log | None = None) -> Runner:
     """Return a runner of a core that stores nothing."""
