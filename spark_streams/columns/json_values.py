@@ -30,6 +30,7 @@ import base64
 import datetime
 import decimal
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -482,7 +483,8 @@ EVENT = "value"
 _NULL = b"default"  # the sink's text for a null key or value
 _UNKNOWN = b"?"  # value for entries of neither format; it is not JSON, so the entry is malformed
 _DECODER = json.JSONDecoder()
-_SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
+_SCHEMA = re.compile(r'\s*\{\s*"schema"\s*:\s*')
+_PAYLOAD = re.compile(r'\s*,\s*"payload"\s*:')
 
 
 @dataclass(frozen=True)
@@ -546,14 +548,14 @@ def _payloads(texts: Any) -> Payloads:
     texts = pc.if_else(pc.equal(texts, _NULL), pa.scalar(None, texts.type), texts)
     schemas: list[Schema] = [{}]
     codes = np.zeros(len(texts), np.int64)
-    wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
-    if not pc.any(wrapped, min_count=0).as_py():
+    wrapped = pc.fill_null(pc.match_substring_regex(texts, f"^{_SCHEMA.pattern}"), False).to_pylist()
+    if not any(wrapped):
         return Payloads(texts, schemas, codes)
     known = {b"": 0}
     head = b""  # start of the previous text, up to its payload; most texts have the same start
     found: list[bytes | None] = []
     for row, text in enumerate(texts.to_pylist()):
-        if text is None or not text.startswith(_SCHEMA):
+        if not wrapped[row]:
             found.append(text)
             continue
         if not head or not text.startswith(head):
@@ -571,9 +573,11 @@ def _head(text: bytes) -> tuple[bytes, Schema]:
     """Return the part of the text before its payload, and the schema; empty if no payload follows the schema."""
     try:
         whole = text.decode("utf-8")
-        schema, end = _DECODER.raw_decode(whole, len(_SCHEMA))
+        begin = _SCHEMA.match(whole)
+        schema, end = _DECODER.raw_decode(whole, begin.end() if begin else 0)
     except (ValueError, RecursionError):  # the reader of the payload refuses the text as well
         return b"", {}
-    if not whole.startswith(_PAYLOAD.decode(), end):
+    payload = _PAYLOAD.match(whole, end)
+    if payload is None:
         return b"", {}
-    return whole[: end + len(_PAYLOAD)].encode(), schema if isinstance(schema, dict) else {}
+    return whole[: payload.end()].encode(), schema if isinstance(schema, dict) else {}

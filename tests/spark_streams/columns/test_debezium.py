@@ -58,8 +58,9 @@ EXPECTED = {
         {wrapped(KEY): text(WITH_SCHEMA)},
         {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)},
         {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)[:-1] + b" }\n"},
+        {b"key": wrapped(KEY), b"value": json.dumps(WITH_SCHEMA, indent=1).encode()},
     ],
-    ids=["compact", "extended", "headers", "compact with schemas", "extended with schemas", "spaces"],
+    ids=["compact", "extended", "headers", "compact with schemas", "extended with schemas", "spaces", "lines"],
 )
 def test_a_change_event_is_columns(entry: Entry) -> None:
     """The members and the key of an event become columns, in both Debezium formats, with and without schemas."""
