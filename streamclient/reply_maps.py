@@ -6,8 +6,9 @@ from typing import Any
 
 
 def info_lines(reply: Any) -> dict[str, str]:
-    """Return the `name:value` lines of a reply to INFO; empty for an error reply."""
+    """Return the `name:value` lines of a reply to INFO, with Redis's names; empty for an error reply."""
     text = reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else ""
+    text = text.replace("\nserver_mode:", "\nredis_mode:")  # Valkey 9
     return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line and not line.startswith("#"))
 
 

@@ -647,9 +647,7 @@ class Runner:
         effects = changes.effects[:]
         changes.effects.clear()
         try:
-            if self._disk.append(effects):
-                self.replies.hold()
-            elif not self.replies.hold_if_crowded() and not self._disk.flush():
+            if self._disk.append(effects) or not (self.replies.hold_if_crowded() or self._disk.flush()):
                 self.replies.hold()
         except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
             self.is_over = True

@@ -38,9 +38,10 @@ _REPLICA = (
 )
 
 
-def test_the_fields_of_info_are_named_as_in_redis_exporter() -> None:
+@pytest.mark.parametrize("info", [_INFO, _INFO.replace(b"redis_mode", b"server_mode")], ids=["Redis", "Valkey 9"])
+def test_the_fields_of_info_are_named_as_in_redis_exporter(info: bytes) -> None:
     """Numbers, `ok` and `err` become values. Other texts are left out, or are labels of `redis_instance_info`."""
-    found = exposed(list(collector.of_info(info_lines(_INFO))))
+    found = exposed(list(collector.of_info(info_lines(info))))
     assert value(found, "redis_uptime_in_seconds") == 100
     assert value(found, "redis_start_time_seconds") == 1_699_999_900
     assert value(found, "redis_memory_used_bytes") == 1 << 20
@@ -55,7 +56,8 @@ def test_the_fields_of_info_are_named_as_in_redis_exporter() -> None:
     replica = {"slave_ip": "10.0.0.1", "slave_port": "6380", "slave_state": "online"}
     assert value(found, "redis_connected_slave_offset_bytes", **replica) == 77
     (instance,) = [dict(labels) for name, labels in found if name == "redis_instance_info"]
-    assert (instance["role"], instance["redis_version"], instance["os"]) == ("master", "8.6.3", "")
+    assert (instance["role"], instance["redis_mode"], instance["os"]) == ("master", "standalone", "")
+    assert instance["redis_version"] == "8.6.3"
 
 
 def test_the_link_metrics_of_a_replica() -> None:
