@@ -17,9 +17,9 @@ from typing import Any
 from pystreams.streams.paged_calls import ask_all, failure, number, pages
 from pystreams.values.names import to_shell
 from streamclient.capabilities import LARGE
+from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import ResponseError
-from streamclient.link import Link
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.streams.states import StreamState, ids_of, state_of, stream_state
@@ -202,15 +202,17 @@ def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> 
         cursor: bytes | int = 0
         while True:
             command: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, "TYPE", kind)
-            cursor, page = _on(connection, connection.link_to(endpoint), command)
+            cursor, page = _on(connection, endpoint, command)
             yield page
             if int(cursor) == 0:
                 break
 
 
-def _on(connection: Connection, link: Link, command: Command) -> Any:
+def _on(connection: Connection, endpoint: Endpoint, command: Command) -> Any:
     """Send a command to one server, since a cursor is valid only there."""
+    link = None
     try:
+        link = connection.link_to(endpoint)
         (reply,) = link.pipeline([command])
     except BROKEN as cause:
         connection.drop(link)

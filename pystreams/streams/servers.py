@@ -71,11 +71,16 @@ class Replica:
 def replication(connection: Connection) -> list[Replica]:
     """Return each master, followed by the replicas that it reports.
 
-    For a server that is itself a replica, return only the replica and the state of its link.
+    For a server that is itself a replica, return only the replica and the state of its link. A master that does not
+    answer is `unreachable`.
     """
     found: list[Replica] = []
     for node in connection.topology.masters():
-        facts = info_lines(ask_one(connection, node, "INFO", "replication"))
+        try:
+            facts = info_lines(ask_one(connection, node, "INFO", "replication"))
+        except BROKEN:
+            found.append(Replica(str(node), "master", "unreachable", None, None, None))
+            continue
         if facts.get("role") == "slave":
             offset, master = number(facts.get("slave_repl_offset")), f"{facts['master_host']}:{facts['master_port']}"
             state = f"{facts.get('master_link_status', 'unknown')}, of {master}"

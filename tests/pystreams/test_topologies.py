@@ -112,7 +112,7 @@ def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
 
 
 def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
-    """The verbs find streams on all masters, and each server's metrics have its name."""
+    """The verbs find streams on all masters, and each server's metrics have its name. A dead master is named."""
     cli = Cli(cluster.url, tmp_path)
     with cluster.client() as client:
         _walk(cli, tmp_path, lambda name: int(client.xlen(name)))
@@ -122,6 +122,13 @@ def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
     nodes = {f"{node.host}:{node.port}" for node in cluster.nodes}
     assert {dict(labels)["node"] for name, labels in found if name == "redis_up"} == nodes
     assert sum(value(found, "redis_db_keys", db="db0", node=node) or 0 for node in nodes) == len(_STREAMS)
+    dead = cluster.nodes[2]
+    servers.stop(dead.process)
+    failure = cli.failure("ls", "none", status=5)
+    assert "[SERVER_UNREACHABLE]" in failure
+    assert f"127.0.0.1:{dead.port}" in failure
+    states = {each["node"]: each["state"] for each in cli.json("server", "replication")["servers"]}
+    assert states == {node: "unreachable" if node.endswith(f":{dead.port}") else "online" for node in nodes}
 
 
 def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path) -> None:
