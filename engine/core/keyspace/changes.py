@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
 from engine.core.protocol.replies import Steps
+from engine.core.streams.stream import Stream
 
 Table = dict[Any, Any] | list[Any]
 #: Later than any time.
@@ -162,7 +163,7 @@ class Changes:
 
     def discard_value(self, value: Any) -> None:
         """Free the unused value of a key, in pieces if it is large."""
-        if isinstance(value, Hash):
+        if isinstance(value, (Hash, Stream)):
             self.discard(*value.tables())
 
     def free(self, most: int | None = None) -> bool:

@@ -413,6 +413,10 @@ class Stream:
         self.length -= removed
         return removed
 
+    def tables(self) -> tuple[list[Segment], dict[bytes, Group]]:
+        """Return the internal tables, so that the caller can free them in pieces."""
+        return self._segments, self.groups
+
     def copy(self, storage: Storage | None = None) -> Stream:
         """Return an independent copy. Segments and groups are copied when one of the two streams changes them.
 

@@ -188,6 +188,21 @@ def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, end):
     assert len(value) == size - 3 * goes
 
 
+def test_a_deleted_stream_is_freed_in_steps(monkeypatch, core):
+    """Groups of a deleted stream are freed some at a time."""
+    monkeypatch.setattr(pace, "FREED", 5)
+    session = core.open_session(NOW_US)
+    for number in range(20):
+        core.execute(session, f"XGROUP CREATE s g{number} 0 MKSTREAM".encode().split(), NOW_US)
+    groups = core.databases[0].get(b"s").groups
+    core.execute(session, [b"DEL", b"s"], NOW_US)
+    assert len(groups) == 20
+    sizes = [len(groups)]
+    while core.changes.free(5):
+        sizes.append(len(groups))
+    assert sizes == [20, 15, 10, 5, 0]
+
+
 @pytest.mark.parametrize("others", [0, 50])
 def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, others):
     """After FLUSHALL each call of free() frees a limited number of elements, with and without many small values."""
