@@ -105,20 +105,6 @@ def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
     assert not user("~*", "&*", "+@all", "resetkeys").free
 
 
-def test_passwords() -> None:
-    """A user logs in with any of its passwords, with any password if it needs none, and never while it is off."""
-    known = user("on", ">a", f"#{B.decode()}")
-    assert [known.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
-    assert user("on", "nopass").knows(b"whatever")
-    assert not user("on").knows(b"")
-    assert not user("nopass").knows(b"x")
-
-
-def test_selectors_are_put_together_from_words() -> None:
-    assert merged([b"on", b"(+get", b"~a)", b"(", b"+set", b")"]) == ([b"on", b"(+get ~a)", b"( +set )"], None)
-    assert merged([b"on", b"(+get", b"~a"]) == ([b"on"], b"(+get")
-
-
 _RULES = """
     on off nopass resetpass >a >b ~* ~a %R~b %W~b &* &c resetkeys allkeys resetchannels reset clearselectors
     +@all -@all +@read -@read +@stream -@dangerous +@connection -@connection +get -get +select|0 +select

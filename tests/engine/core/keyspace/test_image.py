@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb.writer import encoded
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import ImageBuilder
 from engine.core.protocol import pace
-from engine.shell.durability import psb
 from engine.shell.durability.background import Attempt, run_when_complete
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US, new_core
@@ -242,9 +240,6 @@ def test_a_second_image_completes_the_first_one(monkeypatch):
     assert {type(db) for db in side.core.databases} == {Database}
 
 
-LONG = 6000
-
-
 def test_an_image_shares_groups_until_they_change():
     """An image copies no group of a stream; a command that changes a group replaces it by a copy."""
     side = Side()
@@ -255,40 +250,6 @@ def test_an_image_shares_groups_until_they_change():
     side.run("XACK stream-1 g 1-1")
     assert copy.groups[b"other"] is stream.groups[b"other"]
     assert (len(copy.groups[b"g"].pending), len(stream.groups[b"g"].pending)) == (1, 0)
-
-
-def test_an_image_of_a_long_hash_is_a_copy():
-    """In each format, an image of a long hash is written like a copy of the hash made at the same time."""
-    core = new_core()
-    session = core.open_session(NOW_US)
-
-    def run(line: str) -> Any:
-        return core.execute(session, line.encode().split(), NOW_US)
-
-    words = [f"m{number} {number % 7}" for number in range(LONG)]
-    run("HSET long " + " ".join(words))
-    run("HDEL long " + " ".join(f"m{number}" for number in range(0, LONG, 10)))
-    long = core.databases[0].get(b"long")
-    before = copies(long.copy())
-    taken = image.capture(core.databases, core.config, NOW_US // 1000)
-    ((_, (value,), _),) = taken.databases[0].parts
-    assert len(value) == len(long)
-    run("HDEL long " + " ".join(f"m{number}" for number in range(100)))
-    run("HSET long " + " ".join(words[:50]))
-    assert run("HLEN long") == len(long)
-    assert copies(value) == before
-    taken.free()
-    assert not taken.databases[0].parts
-    assert not any(value.tables())
-
-
-def copies(value: Any) -> list[bytes]:
-    """Return a value as RDB, as a record of a snapshot, and as commands."""
-    database = image.DatabaseImage(0)
-    database.add([b"long"], [value], {})
-    whole = image.Image(NOW_US // 1000, [database], (1, 1))
-    rdb = b"".join(encoded(value, 12)[1])
-    return [rdb, b"".join(psb.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
 
 
 def test_a_complete_image_does_not_keep_deleted_values():

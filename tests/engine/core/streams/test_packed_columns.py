@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.protocol import ids
 from engine.core.streams.compressed import packed
-from engine.core.streams.compressed.disk_entries import form_of, of_form, opened, payload
+from engine.core.streams.compressed.disk_entries import opened, payload
 from engine.core.streams.compressed.packed import SpanCache, compress
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.packer import pack
@@ -152,13 +152,3 @@ def test_damaged_lengths_and_names_are_errors():
         for read in (lambda cold=cold: cold.views(0, 200), lambda cold=cold: cold.columns(3, 9)):
             with pytest.raises(OSError, match="damaged"):
                 read()
-
-
-def test_numbers_of_encodings_are_stable():
-    """The encodings' numbers in files are stable, and an unknown number is an error."""
-    plain, cache = _random_plain(count=200), SpanCache()
-    assert [form_of(pack(plain, cache, as_columns)) for as_columns in (False, True)] == [1, 3]
-    for form in (1, 3):
-        assert form_of(of_form(form, plain.last_id, cache)) == form
-    with pytest.raises(ValueError, match="does not support"):
-        of_form(4, plain.last_id, cache)
