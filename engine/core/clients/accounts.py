@@ -12,6 +12,7 @@ entry's last update is more than a minute ago. ``engine.core.commands.server.acc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,7 +142,7 @@ class Accounts:
         if open_at is not None:
             raise CommandError(b"ERR Unmatched parenthesis in acl selector starting at '%b'." % open_at)
         old = self.users.get(name)
-        new = old.copy() if old is not None else User(name, self.all_channels)
+        new = deepcopy(old) if old is not None else User(name, self.all_channels)
         for op in ops:
             try:
                 new.apply(op, self.all_channels)

@@ -88,8 +88,6 @@ class Selector:
     """One set of permissions."""
 
     __slots__ = (
-        "_denied",
-        "_parts",
         "all_channels",
         "all_commands",
         "all_keys",
@@ -109,26 +107,11 @@ class Selector:
         self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
-        #: The denied names in ``rules``, except ``@all``.
-        self._denied: set[bytes] = set()
-        #: Container command -> its names ``container|subcommand`` in ``rules``.
-        self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False
         #: Patterns of keys with READ, WRITE or both.
         self.patterns: dict[bytes, int] = {}
         self.all_channels = all_channels
         self.channels: dict[bytes, None] = {}
-
-    def copy(self) -> Selector:
-        """Return an independent copy."""
-        other = Selector(self.all_channels)
-        other.all_commands, other.all_keys = self.all_commands, self.all_keys
-        other.allowed, other.rules = set(self.allowed), dict(self.rules)
-        other._denied = set(self._denied)
-        other._parts = {name: set(parts) for name, parts in self._parts.items()}
-        other.first_words = {name: dict(words) for name, words in self.first_words.items()}
-        other.patterns, other.channels = dict(self.patterns), dict(self.channels)
-        return other
 
     @property
     def allows_all(self) -> bool:
@@ -195,8 +178,6 @@ class Selector:
         self.allowed = {command.full_name for command in all_commands()} if allowed else set()
         self.first_words.clear()
         self.rules = {b"@all": allowed}
-        self._denied.clear()
-        self._parts.clear()
 
     def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
@@ -249,22 +230,13 @@ class Selector:
         The rule replaces earlier rules about the same command, its subcommands, or the same category.
         """
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
-        replaced = {name}
-        if name[:1] != b"@":
-            container, bar, rest = name.partition(b"|")
-            if bar:
-                name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
-                replaced = {name}
-                self._parts.setdefault(container, set()).add(name)
-            else:
-                replaced |= self._parts.pop(name, set())
-        for old in replaced:
-            self.rules.pop(old, None)
-        self._denied -= replaced
+        container, bar, rest = name.partition(b"|")
+        if bar and name[:1] != b"@":
+            name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
+        for old in [old for old in self.rules if old == name or (not bar and old.startswith(name + b"|"))]:
+            del self.rules[old]
         self.rules[name] = allowed
-        if not allowed:
-            self._denied.add(name)
-        self.all_commands = self.rules[b"@all"] and not self._denied
+        self.all_commands = all(self.rules.values())
 
     # -- display ----------------------------------------------------------------------------------------------------
 
@@ -377,14 +349,6 @@ class User:
         user = cls(name)
         user.apply_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
         return user
-
-    def copy(self) -> User:
-        """Return an independent copy."""
-        other = User(self.name)
-        other.become(self)
-        other.passwords = dict(self.passwords)
-        other.selectors = [selector.copy() for selector in self.selectors]
-        return other
 
     def become(self, other: User) -> None:
         """Replace this user's rules with those of ``other``."""
