@@ -19,10 +19,17 @@ from pyspark.sql import SparkSession
 
 from pystreams.jobs import flight_check
 from pystreams.jobs.job import Job
-from tests.jobs.choice import FULL
+from tests.suite.long import FULL
 
 ROWS = 12_000 if FULL else 900
 FILES = 3
+
+
+def on(server: str) -> pytest.MarkDecorator:
+    """Run the test on this server, or with LONG_TESTS=1 on redis and on the engine."""
+    names = ["redis", "engine"] if FULL else [server]
+    marks = {"redis": [pytest.mark.redis], "engine": []}
+    return pytest.mark.parametrize("jobs", [pytest.param(name, marks=marks[name]) for name in names], indirect=True)
 
 
 @dataclass

@@ -9,8 +9,7 @@ from aggregate import aggregate
 from join import join
 
 from pystreams.jobs import flight_check
-from tests.jobs.choice import on
-from tests.jobs.conftest import Departures, Jobs
+from tests.jobs.conftest import Departures, Jobs, on
 from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -19,8 +19,7 @@ from join import join
 from replay import replay
 
 from pystreams.jobs.job import Job
-from tests.jobs.choice import on
-from tests.jobs.conftest import FILES, Departures, Jobs, archived
+from tests.jobs.conftest import FILES, Departures, Jobs, archived, on
 from tests.jobs.processes import submitted
 from tests.jobs.test_figures import SCHEMA, figures, frame, load
 from tests.suite.long import long_only

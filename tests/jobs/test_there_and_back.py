@@ -15,8 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from replay import replay
 
-from tests.jobs.choice import on
-from tests.jobs.conftest import Jobs, archived
+from tests.jobs.conftest import Jobs, archived, on
 from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
