@@ -54,7 +54,7 @@ def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> Non
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Every figure and every alert equals the result from pandas." in result.stdout
-    assert "flights 3,000, weather 26,115, alerts " in result.stdout
+    assert "flights 3,000, weather 26,115, statistics " in result.stdout
     assert result.stdout.count("0 pending, lag 0") == 2
 
 
