@@ -17,7 +17,7 @@ from streamclient.formats import protobuf
 from streamclient.formats.decoder import Decoder
 from streamclient.formats.schemas import ITEMS, LEVELS, Schema, UndecodableError
 
-MILLION = 1_000_000
+MANY = 200_000  # more than a value of any size below may have
 EMPTY = {"type": "record", "name": "E", "fields": []}
 FIXED = {"type": "fixed", "name": "F", "size": 0}
 ENUM = {"type": "enum", "name": "C", "symbols": ["a", "b"]}
@@ -83,13 +83,13 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
     "avro nulls below the limit of time": (array("null"), number(ITEMS + 1) + b"\0"),
     "avro negative number without a positive": (array("int"), number(-(2**63)) + b"\0\0"),
     "avro most negative index in a union": (record(["null", "int"]), number(-(2**63)) + b"\2"),
-    "avro small records": (array(SMALL), number(MILLION) + b"\1" * MILLION + b"\0"),
-    "avro records in themselves": (functools.partial(avro, RECURSIVE), number(500_000) + b"\0" * 500_001),
+    "avro small records": (array(SMALL), number(MANY) + b"\1" * MANY + b"\0"),
+    "avro records in themselves": (functools.partial(avro, RECURSIVE), number(MANY) + b"\0" * (MANY + 1)),
     "avro records in records": (functools.partial(avro, laughs()), b""),
-    "avro integer without an end": (functools.partial(avro, RECURSIVE), b"\xff" * MILLION),
+    "avro integer without an end": (functools.partial(avro, RECURSIVE), b"\xff" * MANY),
     "avro decimal": (record(DECIMAL), number(40_000) + b"\x7f" * 40_000),
     "avro decimal above its precision": (record({**DECIMAL, "precision": 4}), number(2) + b"\x7f\xff"),
-    "messagepack lists with announced sizes": (Decoder, (b"\xdd" + (900_000).to_bytes(4)) * 1000 + b"\xc0" * MILLION),
+    "messagepack lists with announced sizes": (Decoder, (b"\xdd" + (MANY - 1).to_bytes(4)) * 1000 + b"\xc0" * MANY),
     "messagepack levels": (Decoder, b"\x91" * (LEVELS + 1) + b"\xc0"),
     "json levels": (Decoder, b"[" * (LEVELS + 1) + b"]" * (LEVELS + 1)),
 }
