@@ -203,7 +203,7 @@ class GroupOptions:
         "consumer",
         TEXT,
         "spark",
-        "Prefix of consumer names. The suffix is `-<partition>`, or `-<batch>-<partition>` with `consume=shared`.",
+        "Prefix of consumer names. The suffix is `-0`, or `-<batch>-<partition>` with `consume=shared`.",
         aliases=("consumerPrefix",),
         streaming_only=True,
     )

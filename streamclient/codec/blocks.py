@@ -16,8 +16,7 @@ from itertools import groupby
 
 import numpy as np
 
-from streamclient.codec.batch_page import BatchPage
-from streamclient.codec.decode import decode_page
+from streamclient.codec.decode import BatchPage, decode_page
 from streamclient.codec.reply import Page, array_header
 from streamwire.entry_batch import EntryBatch, Values
 

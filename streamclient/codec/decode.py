@@ -8,6 +8,8 @@ has a field twice, the last one counts. Does not depend on sockets, Spark, or th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamclient.codec import reference
-from streamclient.codec.batch_page import BatchPage, milliseconds, sequences
-from streamclient.codec.reply import ALL, Page
-from streamwire import frames
-from streamwire.entry_batch import Values
-from streamwire.walker import AFTER
+from streamclient.codec.reply import ALL, Page, last_of
+from streamwire import digits, frames
+from streamwire.entry_batch import EntryBatch, Values
+from streamwire.lazy import compute as pc
+from streamwire.walker import AFTER, overlapping
 
 _Ints = NDArray[np.int64]
-_MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
 _FEWEST = 128  # minimum number of entries for the vectorised decoder; for fewer entries, hiredis is faster
+_WORD = 8
+_U = np.uint64
+_MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
+_MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
+_MAX_SIGNED = np.uint64(2**63 - 1)  # larger numbers do not fit int64
+_SMALL = 10_000  # numbers below this limit have precomputed texts
+_RARE = 4  # if fewer consecutive entries on average have the same milliseconds, each number is formatted separately
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
@@ -58,6 +66,191 @@ def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
     except ValueError:
         return []
     return words[::2] if len(words) % 2 == 0 else []
+
+
+class BatchPage:
+    """A page of one or more batches, which have the same field names."""
+
+    def __init__(self, batches: Sequence[EntryBatch]) -> None:
+        self.count = sum(batch.count for batch in batches)
+        self.batches = batches
+        self._last = last_of(batches[0].names)
+        self._known: dict[int, Values | None] = {}
+
+    def _values(self, number: int) -> Values | None:
+        """Return a field's values in all batches, concatenated; None if a batch was sent without them."""
+        if number not in self._known:
+            found = [batch.values[number] for batch in self.batches]
+            self._known[number] = found[0] if len(found) == 1 else _joined(found)
+        return self._known[number]
+
+    def parts(self, most: int) -> list[Page]:
+        """Return the page: its bytes fit one Arrow array."""
+        del most
+        return [self]
+
+    def last_id(self) -> bytes:
+        ids = self.batches[-1].ids
+        if isinstance(ids, Values):
+            return ids.data[int(ids.starts[-1]) : int(ids.starts[-1] + ids.lengths[-1])].tobytes()
+        assert ids is not None
+        return b"%d-%d" % (ids[0][-1], ids[1][-1])
+
+    def _halves(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the milliseconds and sequence numbers of the IDs, from the batches that have IDs as numbers."""
+        pairs = [batch.ids for batch in self.batches if isinstance(batch.ids, tuple)]
+        return np.concatenate([ms for ms, _ in pairs]), np.concatenate([seq for _, seq in pairs])
+
+    def ids(self) -> Any:
+        texts = self.batches[0].ids
+        if isinstance(texts, Values):
+            return _array(texts)
+        ms, seq = self._halves()
+        return pc.binary_join_element_wise(_ms_texts(ms), _seq_texts(seq), pa.scalar(b"-", pa.binary()))
+
+    def id_texts(self, rows: slice = ALL) -> list[bytes]:
+        texts = self.batches[0].ids
+        if isinstance(texts, Values):
+            return texts.texts(rows)
+        ms, seq = self._halves()
+        return [b"%d-%d" % pair for pair in zip(ms[rows].tolist(), seq[rows].tolist(), strict=True)]
+
+    def milliseconds(self) -> Any:
+        texts = self.batches[0].ids
+        return milliseconds(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[0])
+
+    def sequences(self) -> Any:
+        texts = self.batches[0].ids
+        return sequences(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[1])
+
+    def column(self, name: bytes) -> Any:
+        number = self._last.get(name)
+        return pa.nulls(self.count, pa.binary()) if number is None else self._column(number)
+
+    def _column(self, number: int) -> Any:
+        values = self._values(number)
+        return pa.nulls(self.count, pa.binary()) if values is None else _array(values)
+
+    def _found(self, name: bytes) -> Values | None:
+        number = self._last.get(name)
+        return None if number is None else self._values(number)
+
+    def integers(self, name: bytes) -> Any:
+        """Return the field's values as an int32 array; None if the caller must parse the texts."""
+        values = self._found(name)
+        found = None if values is None else digits.integers(*values.words())
+        return None if found is None else pa.array(found)
+
+    def floats(self, name: bytes) -> Any:
+        """Return the field's values as a float64 array; None if the caller must parse the texts."""
+        values = self._found(name)
+        found = None if values is None else digits.floats(*values.words())
+        return None if found is None else pa.array(found)
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        """Return all fields. Values that were not sent are null."""
+        names, numbers = list(self._last), list(self._last.values())
+        width = len(names)
+        keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))
+        offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
+        if isinstance(self.batches[0].ids, Values):
+            # Order the values as in the frames, so that the offsets ascend.
+            spans = [(column.starts, column.ends) for column in map(self._values, numbers) if column is not None]
+            edges = np.array(spans, np.int32).transpose(2, 0, 1)
+            return offsets, keys, _spread(self.batches[0].ids.data, np.ascontiguousarray(edges).ravel())
+        # Concatenate the columns, then take their values in the order of the entries.
+        values = pa.concat_arrays([self._column(number) for number in numbers])
+        order = (np.arange(self.count)[:, None] + self.count * np.arange(width)).ravel()
+        return offsets, keys, values.take(pa.array(order))
+
+
+def milliseconds(texts: Values, ids: Callable[[], Any]) -> Any:
+    """Return the first half of each ID as an int64 array; `ids` returns their texts as an array."""
+    found = _milliseconds(texts)
+    return reference.half(ids().to_pylist(), 0) if found is None else pa.array(found.view(np.int64))
+
+
+def sequences(texts: Values, ids: Callable[[], Any]) -> Any:
+    """Return the second half of each ID as an int64 array; `ids` returns their texts as an array."""
+    lengths = texts.lengths - (_MS_DIGITS + 1)
+    if np.max(lengths) <= _WORD and _milliseconds(texts) is not None:
+        words = overlapping(texts.data, _WORD)[texts.starts + (_MS_DIGITS + 1)].view("<u8").ravel()
+        found = digits.plain(words, lengths)
+        if found is not None:
+            return pa.array(found.view(np.int64))
+    return reference.half(ids().to_pylist(), 2)
+
+
+def _milliseconds(texts: Values) -> NDArray[np.uint64] | None:
+    """Return the first half of each ID if all have thirteen digits; otherwise None."""
+    if np.min(texts.lengths) <= _MS_DIGITS + 1:
+        return None
+    near = overlapping(texts.data, 2 * _WORD)[texts.starts].view("<u8").reshape(-1, 2)
+    high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
+    dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
+    return None if high is None or low is None or (dashes != ord("-")).any() else high * _U(100_000) + low
+
+
+def _signed(numbers: NDArray[np.uint64]) -> Any:
+    """Return the numbers as an int64 array; null if a number is too large."""
+    large = numbers > _MAX_SIGNED
+    return pa.array(numbers.view(np.int64), mask=large if large.any() else None)
+
+
+def _array(values: Values) -> Any:
+    """Return byte strings as an Arrow array."""
+    if values.bounds is not None:
+        body = pa.py_buffer(values.data[: int(values.bounds[-1])])
+        return pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(values.bounds), body])
+    edges = np.empty(2 * len(values), np.int32)
+    edges[0::2] = values.starts
+    np.add(values.starts, values.lengths, out=edges[1::2], casting="unsafe")
+    return _spread(values.data, edges)
+
+
+def _spread(data: NDArray[np.uint8], edges: NDArray[np.int32]) -> Any:
+    """Return byte strings with gaps between them as an Arrow array. `edges`: start and end of each string in `data`."""
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    array = pa.BinaryArray.from_buffers(pa.binary(), edges.size - 1, buffers)  # alternately strings and gaps
+    return array.take(pa.array(np.arange(0, edges.size, 2, dtype=np.int32)))
+
+
+def _joined(found: Sequence[Values | None]) -> Values | None:
+    """Concatenate a field's values in several batches. Return None if a batch was sent without them."""
+    parts = [values for values in found if values is not None]
+    if len(parts) < len(found):
+        return None
+    bounds = [part.bounds for part in parts if part.bounds is not None]
+    sizes = [int(ends[-1]) for ends in bounds]
+    if sum(sizes) > _MAX_BYTES:
+        raise ValueError("a page of more than two gigabytes")
+    before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+    joined = np.concatenate([[0], *(ends[1:] + first for ends, first in zip(bounds, before, strict=True))])
+    data = np.concatenate([part.data[:size] for part, size in zip(parts, sizes, strict=True)])
+    return Values.divided(data, joined.astype(np.int32))
+
+
+def _decimals(numbers: NDArray[np.uint64]) -> Any:
+    """Return the numbers as decimal texts."""
+    return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())
+
+
+def _ms_texts(ms: NDArray[np.uint64]) -> Any:
+    """Return the numbers as decimal texts. This is fast if most numbers equal the number before them."""
+    first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
+    if first.size * _RARE > ms.size:
+        return _decimals(ms)
+    return _decimals(ms[first]).take(pa.array(np.repeat(np.arange(first.size), np.diff(first, append=ms.size))))
+
+
+@cache
+def _small() -> Any:
+    return _decimals(np.arange(_SMALL, dtype=np.uint64))
+
+
+def _seq_texts(seq: NDArray[np.uint64]) -> Any:
+    """Return the numbers as decimal texts. This is fast if all numbers are below `_SMALL`."""
+    return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)
 
 
 class TokenPage:

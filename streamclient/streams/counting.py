@@ -139,6 +139,9 @@ _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cos
 _ALL = 2**62  # larger than the number of entries in any stream
 _SAMPLE = 100  # entries read to measure their average size
 
+#: A request for the ID of an entry: (stream, after, count, upto).
+Nth = tuple[str, StreamId, int, StreamId]
+
 #: Entries to be counted: (stream, after, upto, grid, most).
 _Asked = tuple[str, StreamId, StreamId, int, int]
 
@@ -161,7 +164,7 @@ class Entries:
     def _known(self) -> Capabilities:
         return self._connection.capabilities
 
-    def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+    def nths(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
         """Return, for each (stream, after, count, upto), the ID of the `count`-th entry in (after, upto], and `count`.
 
         If the range has fewer entries, return `upto` and their number.
@@ -169,6 +172,10 @@ class Entries:
         found = self._marks([(stream, after, upto, count, count) for stream, after, count, upto in requested])
         asked = zip(requested, found, strict=True)
         return [(marks[-1], count) if total == count else (upto, total) for (*_, count, upto), (marks, total) in asked]
+
+    def ends(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
+        """Return the same as `nths`, for the ends of a batch that will be read."""
+        return self.nths(requested)
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         """Return the number of entries in (after, upto] of each (stream, after, upto).
@@ -221,11 +228,10 @@ class Entries:
             return page.size / page.count if page.count else 0.0
         return pages.average_entry_bytes(self._connection, stream, after, sample)
 
-    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
         """Return the cuts of ranges, each given with its number of parts, into parts of equal size.
 
-        A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end. With
-        `exact`, the number of entries of each part is exact.
+        A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end.
         """
         states = self._states.of([whole.stream for whole, _ in wholes], None)
         counted: dict[Range, _Asked] = {}
@@ -237,7 +243,7 @@ class Entries:
             is_short = (
                 state.length < self.limits.short
             )  # the range is read completely, together with other short ranges
-            if exact or most is not None or is_short or backlog <= self.limits.counted:
+            if most is not None or is_short or backlog <= self.limits.counted:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))
                 entries = max(1, state.length) if is_short else _ALL

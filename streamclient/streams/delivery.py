@@ -1,125 +1,149 @@
 """Delivery of ranges to a group, and their acknowledgement, on any Redis, which has no single command for either.
 
 XREADGROUP delivers the next entries of a stream; it accepts a count instead of IDs. So this module determines how many
-entries each range's consumer reads, in which order, and which entries remain to be delivered after a broken connection.
+entries the consumer reads, and which entries remain to be delivered after a broken connection.
+
+Finding the end of a batch of n entries requires going through them once, and so does their delivery. Therefore
+`DeliveredEntries` delivers the n entries first. The positions that the group reaches are the batch's end and the ends
+of its parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
 
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError, ServerError
 from streamclient.refusals import refused
+from streamclient.replies import parse
 from streamclient.streams import pages
-from streamclient.streams.counting import Entries
+from streamclient.streams.counting import Entries, Nth, cut
 from streamclient.streams.groups import Groups, Pending, pending_of
-from streamclient.streams.states import Range, States, checked
+from streamclient.streams.states import Cut, GroupState, Range, States, StreamState, checked, group_state
 from streamwire.stream_id import LAST, StreamId
 
-#: The ranges of one stream, in order, and the group's last-delivered ID in the stream. Entries up to it are skipped.
-Batch: TypeAlias = tuple[Sequence[Range], StreamId]
+#: A range, and the group's last-delivered ID in its stream. Entries up to this ID are skipped.
+Batch = tuple[Range, StreamId]
 
 _STREAMS = 500  # streams in one request to deliver
+_MARKS = 500  # IDs that are found in a delivery, to cut it into parts of about the same size
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers of entries. `page`: in one XREADGROUP. `acknowledged`: pending entries listed at a time.
+    """Numbers of entries. `page`: in one XREADGROUP. `acknowledged`: pending entries of a consumer that are listed
+    and acknowledged at a time.
 
-    `deleted`: if more entries are pending, finished consumers are deleted, which drops their entries.
+    `deleted`: if more entries are pending, finished consumers are deleted, which drops their entries. `found`: from
+    this number on, a delivery finds the end and the cuts of a batch.
     """
 
     page: int = 10_000
-    acknowledged: int = 10_000
+    acknowledged: int = 1_000
     deleted: int = 20_000
+    found: int = 20_000
 
 
 class GroupReads:
-    """Delivers to consumers of one group by XREADGROUP, whose replies are not needed.
+    """Delivers to a consumer of a group by XREADGROUP, whose replies are not needed.
 
-    The name of a consumer is `prefix`, a hyphen, and the index of its range. `states` and `entries` use the same
-    `connection`. `page`: maximum number of entries in one request.
+    `states` and `entries` use the same `connection`. `page`: maximum number of entries in one request.
     """
 
     def __init__(
-        self, connection: Connection, states: States, entries: Entries, group: str, prefix: str, page: int
+        self, connection: Connection, states: States, entries: Entries, group: str, consumer: str, page: int
     ) -> None:
         self._states = states
         self._entries = entries
         self._connection = connection
         self._group = group
-        self._prefix = prefix
+        self._consumer = consumer
         self._page = page
 
     def deliver(self, batches: Sequence[Batch]) -> None:
-        """Deliver all ranges, each to the consumer of its index. Raises NOT_PERMITTED before any change."""
+        """Deliver one range of each stream. Raises NOT_PERMITTED before any change."""
         if not batches:
             return
-        self._check_permission(batches[0][0][0])
-        uncounted = [
-            (part, max(part.after, position))
-            for parts, position in batches
-            for part in parts
-            if part.upto > position and (part.count is None or part.after < position)
-        ]
-        counts = self._counts(uncounted)
+        self._check_permission(batches[0][0].stream)
+        parts = self._counted(batches)
         # If replies cannot be skipped, each is received as bytes and not parsed.
         skips = self._connection.can_skip_replies()
-        for some in self._grouped(batches) if skips else ([batch] for batch in batches):
-            self._deliver(some, counts)
+        for some in self._grouped(parts) if skips else ([part] for part in parts):
+            self._deliver(some)
 
-    def _check_permission(self, part: Range) -> None:
+    def advance(self, stream: str, count: int, grid: int) -> list[GroupState | None]:
+        """Deliver the next `count` entries of a stream. Return the group's state after every `grid` of them, and after
+        all. A state is None, and states are missing, if a connection broke. Raises NOT_PERMITTED.
+        """
+        self._check_permission(stream)
+        steps = [min(grid, count - done) for done in range(0, count, grid)]
+        at_once = max(1, self._page // grid)
+        found: list[GroupState | None] = []
+        for at in range(0, len(steps), at_once):
+            commands: list[Command] = []
+            for step in steps[at : at + at_once]:
+                commands += [("CLIENT", "REPLY", "SKIP"), self._read(stream, step), ("XINFO", "GROUPS", stream)]
+            buffer, stop = self._connection.receive(
+                self._connection.request(commands, lambda: [pages.empty_read(stream)])
+            )
+            replies = parse(bytes(buffer[:stop]))
+            found += [group_state(reply, self._group) if isinstance(reply, list) else None for reply in replies]
+        return found
+
+    def _read(self, stream: str, count: int) -> Command:
+        return ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", count, "STREAMS", stream, ">")
+
+    def _check_permission(self, stream: str) -> None:
         """Raise NOT_PERMITTED if the user may not read for the group."""
         # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
         # last ID but one (the largest ID means '>'), which has no effect.
         if self._connection.capabilities.delivers:
             return
-        stream, name = part.stream, f"{self._prefix}-{part.index}"
-        read: Command = ("XREADGROUP", "GROUP", self._group, name, "STREAMS", stream, str(LAST.before()))
+        read: Command = ("XREADGROUP", "GROUP", self._group, self._consumer, "STREAMS", stream, str(LAST.before()))
         (reply,) = self._connection.pipeline([read])
         if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             raise refused(self._connection.address, "XREADGROUP", reply, stream)
         self._connection.capabilities.delivers = True
 
-    def _counts(self, uncounted: Sequence[tuple[Range, StreamId]]) -> dict[Range, int]:
-        """Return the number of entries of each range after a position in it. The ranges are counted together."""
-        streams = {part.stream for part, _ in uncounted if part.count is None}
-        # At least 1, since all entries of the stream may have been removed, and a count is positive.
-        lengths = {
-            stream: 1 if state is None else max(1, state.length)
-            for stream, state in self._states.of([*streams], None).items()
-        }
-        answers = self._entries.nths(
-            [
-                (part.stream, position, lengths[part.stream] if part.count is None else part.count, part.upto)
-                for part, position in uncounted
-            ]
-        )
-        return {part: number for (part, _), (_, number) in zip(uncounted, answers, strict=True)}
+    def _counted(self, batches: Sequence[Batch]) -> list[Range]:
+        """Return the rest of each range after the group's position, with its number of entries.
 
-    def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
-        """Yield lists of batches. Each list has streams of one node and a limited number of entries."""
-        nodes: dict[Endpoint | None, list[Batch]] = {}
-        for batch in batches:
-            nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
+        Ranges without a known number are counted together.
+        """
+        rests = [
+            part if part.after >= position else replace(part, after=position, count=None)
+            for part, position in batches
+            if part.upto > position
+        ]
+        unknown = [part for part in rests if part.count is None]
+        states = self._states.of([part.stream for part in unknown], None)
+        # At least 1, since all entries of the stream may have been removed, and a count is positive.
+        lengths = {stream: 1 if state is None else max(1, state.length) for stream, state in states.items()}
+        found = self._entries.nths([(part.stream, part.after, lengths[part.stream], part.upto) for part in unknown])
+        counts = {part: count for part, (_, count) in zip(unknown, found, strict=True)}
+        return [replace(part, count=counts.get(part, part.count)) for part in rests]
+
+    def _grouped(self, parts: Sequence[Range]) -> Iterator[list[Range]]:
+        """Yield lists of ranges. Each list has streams of one node and a limited number of entries."""
+        nodes: dict[Endpoint | None, list[Range]] = {}
+        for part in parts:
+            nodes.setdefault(self._connection.node_of(part.stream), []).append(part)
         for of_node in nodes.values():
-            some: list[Batch] = []
+            some: list[Range] = []
             entries = 0
-            for batch in of_node:
-                some.append(batch)
-                entries += sum(part.count or 0 for part in batch[0])
+            for part in of_node:
+                some.append(part)
+                entries += part.count or 0
                 if entries >= self._page or len(some) == _STREAMS:
                     yield some
                     some, entries = [], 0
             if some:
                 yield some
 
-    def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> None:
+    def _deliver(self, parts: Sequence[Range]) -> None:
         """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
         request. If the server refuses a command, the remaining entries are delivered stream by stream. After a broken
         connection, one request delivers all remaining entries.
@@ -129,81 +153,154 @@ class GroupReads:
         def remaining() -> list[Command]:
             nonlocal resumed
             resumed = True
-            return self._remaining([parts for parts, _ in batches])
+            return self._remaining(parts)
 
-        for page in self._commands(batches, counts):
+        for page in self._commands(parts):
             buffer, stop = self._connection.receive(self._connection.request(page, remaining))
             if resumed:
                 return
-            if len(batches) > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
-                for parts, _ in batches:
-                    left = self._remaining([parts])
+            if len(parts) > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
+                for part in parts:
+                    again = partial(self._remaining, [part])
+                    left = again()
                     if left:
-                        again = partial(self._remaining, [parts])
                         self._connection.receive(self._connection.request(left, again))
                 return
 
-    def _remaining(self, wanted: Sequence[Sequence[Range]]) -> list[Command]:
+    def _remaining(self, parts: Sequence[Range]) -> list[Command]:
         """Return the commands that deliver the remaining entries of these ranges to the group."""
-        states = self._states.of([parts[0].stream for parts in wanted], self._group)
+        states = self._states.of([part.stream for part in parts], self._group)
         left = [
-            (parts, state.group.last_delivered_id)
-            for parts in wanted
-            if (state := states[parts[0].stream]) is not None and state.group is not None
+            (part, state.group.last_delivered_id)
+            for part in parts
+            if (state := states[part.stream]) is not None and state.group is not None
         ]
-        return [command for page in self._commands(left, {}) for command in page]
+        return [command for page in self._commands(self._counted(left)) for command in page]
 
-    def _commands(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[list[Command]]:
-        """Yield the commands that deliver the entries after the positions, page by page.
+    def _commands(self, parts: Sequence[Range]) -> Iterator[list[Command]]:
+        """Yield the commands that deliver the next entries of each stream, page by page.
 
         If replies are skipped, the commands of each stream and each page end with a command that reads nothing.
         """
         skips = self._connection.can_skip_replies()
         page: list[Command] = []
         entries = 0
-        for parts, position in batches:
-            stream = parts[0].stream
-            for name, count in self._due(parts, position, counts):
+        for part in parts:
+            left = part.count or 0
+            while left > 0:
+                count = min(left, self._page)
+                left -= count
                 if skips:
                     page.append(("CLIENT", "REPLY", "SKIP"))
-                page.append(("XREADGROUP", "GROUP", self._group, name, "COUNT", count, "STREAMS", stream, ">"))
+                page.append(self._read(part.stream, count))
                 entries += count
                 if entries >= self._page:
-                    yield [*page, pages.empty_read(stream)] if skips else page
+                    yield [*page, pages.empty_read(part.stream)] if skips else page
                     page, entries = [], 0
             if page and skips:
-                page.append(pages.empty_read(stream))
+                page.append(pages.empty_read(part.stream))
         if page:
             yield page
 
-    def _due(
-        self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
-    ) -> Iterator[tuple[str, int]]:
-        """Yield consumers, each with a number of entries to read, at most a page.
 
-        `counts`: number of entries after the position, for ranges that have already been counted.
+@dataclass(frozen=True)
+class _Delivered:
+    """Delivered entries of a stream: their range, their number, and the ID of every `grid`-th entry."""
+
+    after: StreamId
+    upto: StreamId
+    count: int
+    grid: int
+    marks: Sequence[StreamId]
+
+
+class DeliveredEntries(Entries):
+    """Entries whose ends and cuts are found by their delivery to a group, if the group is at their start.
+
+    `states`: the streams and their groups. `hold` is called with a stream before its entries are delivered.
+    """
+
+    limits = replace(Entries.limits, counted=2**62)  # all parts are counted, so that every missing entry is noticed
+
+    def __init__(
+        self,
+        connection: Connection,
+        reader: States,
+        reads: GroupReads,
+        states: Mapping[str, StreamState | None],
+        group: str,
+        hold: Callable[[Iterable[str]], None],
+    ) -> None:
+        super().__init__(connection, reader)
+        self._reads = reads
+        self._before = states
+        self._group = group
+        self._hold = hold
+        self._delivered: dict[str, _Delivered] = {}
+        #: Positions of the groups that this object has moved.
+        self.reached: dict[str, StreamId] = {}
+
+    def ends(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
+        delivered = [self._deliver(*request) for request in requested]
+        pairs = zip(requested, delivered, strict=True)
+        answers = iter(self.nths([request for request, found in pairs if found is None]))
+        return [next(answers) if found is None else (found.upto, found.count) for found in delivered]
+
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
+        cuts: dict[Range, list[Cut]] = {}
+        for whole, parts in wholes:
+            count = _available(self._before.get(whole.stream))
+            found = self._deliver(whole.stream, whole.after, count, whole.upto)
+            if found is not None and found.upto == whole.upto and (most is None or found.grid <= most):
+                cuts[whole] = cut(found.marks, found.grid, found.count, whole.upto, parts, most)
+        others = iter(super().splits([each for each in wholes if each[0] not in cuts], most))
+        return [cuts[whole] if whole in cuts else next(others) for whole, _ in wholes]
+
+    def _deliver(self, stream: str, after: StreamId, count: int, upto: StreamId) -> _Delivered | None:
+        """Deliver the next `count` entries if the group is at `after` and has as many up to `upto`. Return what this
+        object has delivered after `after`; None if that is unknown.
+
+        They are those of the batch only if no other client has read from the group meanwhile, and no connection broke.
+        The number of entries that the group has read shows this. Otherwise the entries are counted.
         """
-        for part in parts:
-            if part.upto <= position:
-                continue
-            if part in counts:
-                left = counts[part]
-            elif part.count is None or part.after < position:
-                (left,) = self._entries.counts([(part.stream, max(part.after, position), part.upto)])
-            else:
-                left = part.count
-            while left > 0:
-                yield f"{self._prefix}-{part.index}", min(left, self._page)
-                left -= self._page
+        state = self._before.get(stream)
+        if stream in self.reached:
+            known = self._delivered.get(stream)
+            return known if known is not None and known.after == after else None
+        if state is None or state.group is None or state.group.last_delivered_id != after or upto != state.last_id:
+            return None
+        is_many = Delivery.limits.found <= count <= _available(state)
+        if not (is_many and self._connection.can_skip_replies()):
+            return None
+        self._hold([stream])
+        grid = max(1, count // _MARKS)
+        found = self._reads.advance(stream, count, grid)
+        read = state.group.entries_read or 0
+        expected = [read + min(done + grid, count) for done in range(0, count, grid)]
+        if [each and each.entries_read for each in found] == expected:
+            ids = [each.last_delivered_id for each in found if each is not None]
+            self.reached[stream] = ids[-1]
+            if after < ids[-1] <= upto:
+                self._delivered[stream] = _Delivered(after, ids[-1], count, grid, ids[: count // grid])
+            return self._delivered.get(stream)
+        now = self._states.of([stream], self._group)[stream]
+        self.reached[stream] = after if now is None or now.group is None else now.group.last_delivered_id
+        return None
 
 
-_ACK_IDS = 1000  # IDs in one XACK
+def _available(state: StreamState | None) -> int:
+    """Return the number of entries between the positions of a group and of the last entry; 0 if it is unknown."""
+    group = None if state is None else state.group
+    if state is None or group is None or group.lag is None or group.entries_read is None:
+        return 0
+    return min(group.lag, state.length, (state.entries_added or 0) - group.entries_read)
 
 
 class Delivery:
-    """Delivery of ranges to consumers by XREADGROUP, and acknowledgement by XACK or by deletion of finished consumers.
+    """Delivery of ranges to a consumer by XREADGROUP, and acknowledgement by XACK or by deletion of finished consumers.
 
-    `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
+    `prefix` is the prefix of a query's consumer names; a hyphen and a number are appended to it. The consumer that gets
+    the entries of ranges has the number 0.
     """
 
     limits = Limits()
@@ -214,35 +311,43 @@ class Delivery:
         self._states = states
         self._entries = entries
 
-    def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
-        """Add ranges to the group's pending list, each for the consumer of its index.
+    def deliver(self, batches: Sequence[Batch], group: str, prefix: str) -> None:
+        """Add one range of each stream to the group's pending list."""
+        self._reads(group, prefix).deliver(batches)
 
-        `batches` are the ranges of each stream, in order, and the group's last-delivered ID in that stream. Entries up
-        to that ID are skipped.
-        """
-        reads = GroupReads(self._connection, self._states, self._entries, group, prefix, self.limits.page)
-        reads.deliver(list(batches))
+    def entries(
+        self,
+        states: Mapping[str, StreamState | None],
+        group: str,
+        prefix: str,
+        hold: Callable[[Iterable[str]], None],
+    ) -> DeliveredEntries:
+        """Return `Entries` that find the ends and cuts of the group's next batch by delivering it."""
+        return DeliveredEntries(self._connection, self._states, self._reads(group, prefix), states, group, hold)
+
+    def _reads(self, group: str, prefix: str) -> GroupReads:
+        return GroupReads(self._connection, self._states, self._entries, group, f"{prefix}-0", self.limits.page)
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         """Acknowledge the entries pending for the query's consumers, in each stream up to the ID in `uptos`."""
-        few: list[tuple[str, bytes]] = []
-        entries = 0
         found = pending_of(self._connection, list(uptos), group, prefix)
-        if sum(sum(counts.values()) for _, counts, _ in found.values()) > self.limits.deleted:
+        left = {(stream, name): count for stream, (_, counts, _) in found.items() for name, count in counts.items()}
+        if sum(left.values()) > self.limits.deleted:
             # Deleting a consumer drops all its pending entries, at a fifth of the cost of an XACK with all their IDs.
-            for stream, name in self._deleted(self._finished_consumers(found, uptos, group), group):
-                del found[stream][1][name]
-        for stream, (_, counts, _) in found.items():
-            for name, count in counts.items():
-                if count > self.limits.acknowledged:
-                    self._acknowledge_many(stream, group, name, uptos[stream])
-                else:
-                    few.append((stream, name))
-                    entries += count
-                if entries > self.limits.acknowledged:
-                    self._acknowledge_few(few, group, uptos)
-                    few, entries = [], 0
-        self._acknowledge_few(few, group, uptos)
+            for consumer in self._deleted(self._finished_consumers(found, uptos, group), group):
+                del left[consumer]
+        consumers, most = [*left], self.limits.acknowledged
+        while consumers:
+            requested: list[Command] = [
+                ("XPENDING", stream, group, "-", str(uptos[stream]), most, name) for stream, name in consumers
+            ]
+            pending = [
+                [row[0] for row in checked(self._connection, stream, reply, "XPENDING") or ()]
+                for (stream, _), reply in zip(consumers, self._connection.pipeline(requested), strict=True)
+            ]
+            listed = [*zip(consumers, pending, strict=True)]
+            self._connection.commands([("XACK", stream, group, *ids) for (stream, _), ids in listed if ids])
+            consumers = [consumer for consumer, ids in listed if len(ids) == most]
 
     def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
         """Delete consumers and return them.
@@ -276,29 +381,3 @@ class Delivery:
             if not checked(self._connection, consumer[0], reply, "XPENDING"):
                 done.append(consumer)
         return done
-
-    def _acknowledge_few(
-        self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]
-    ) -> None:
-        """Acknowledge these consumers' pending entries up to the IDs in `uptos`. Each consumer has at most one page."""
-        requested: list[Command] = [
-            ("XPENDING", stream, group, "-", str(uptos[stream]), self.limits.acknowledged, name)
-            for stream, name in consumers
-        ]
-        acks: list[Command] = []
-        for (stream, _), reply in zip(consumers, self._connection.pipeline(requested), strict=True):
-            ids = [row[0] for row in checked(self._connection, stream, reply, "XPENDING") or ()]
-            acks += [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
-        self._connection.commands(acks)
-
-    def _acknowledge_many(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
-        while True:
-            (rows,) = self._connection.pipeline(
-                [("XPENDING", stream, group, "-", str(upto), self.limits.acknowledged, consumer)]
-            )
-            ids = [row[0] for row in checked(self._connection, stream, rows, "XPENDING") or ()]
-            acks = [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
-            for reply in self._connection.pipeline(acks):
-                checked(self._connection, stream, reply, "XACK")
-            if len(ids) < self.limits.acknowledged:
-                return

@@ -15,8 +15,8 @@ from streamclient.commands import EXTENSIONS
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
 from streamclient.refusals import RefusedForNowError, is_transient
-from streamclient.streams.counting import Entries
-from streamclient.streams.delivery import Delivery
+from streamclient.streams.counting import Entries, Nth
+from streamclient.streams.delivery import Batch, Delivery
 from streamclient.streams.groups import Groups, pending_of
 from streamclient.streams.states import Cut, GroupState, Range, States, StreamState, checked, group_state, last_id_of
 from streamwire.slots import same_slot_tag, slot_of
@@ -202,7 +202,7 @@ class EngineEntries(Entries):
 
     counts_cheaply = True
 
-    def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+    def nths(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
         found: list[tuple[StreamId, int]] = []
         beyond: list[int] = []
         replies = self._connection.commands(
@@ -225,8 +225,7 @@ class EngineEntries(Entries):
         numbers = [int(checked(self._connection, stream, reply, "PS.NTH")[1]) for (stream, _), reply in replied]
         return [behind - beyond for behind, beyond in zip(numbers[::2], numbers[1::2], strict=True)]
 
-    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        del exact  # PS.SPLIT always counts
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
         if most is not None:
             counts = self.counts([(whole.stream, whole.after, whole.upto) for whole, _ in wholes])
             counted = zip(wholes, counts, strict=True)
@@ -243,11 +242,10 @@ class EngineEntries(Entries):
 class EngineDelivery(Delivery):
     """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE."""
 
-    def deliver(self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str) -> None:
-        left = [part for parts, position in batches for part in parts if part.upto > position]
+    def deliver(self, batches: Sequence[Batch], group: str, prefix: str) -> None:
+        left = [part for part, position in batches if part.upto > position]
         commands: list[Command] = [
-            ("PS.DELIVER", part.stream, group, f"{prefix}-{part.index}", str(part.after), str(part.upto))
-            for part in left
+            ("PS.DELIVER", part.stream, group, f"{prefix}-0", str(part.after), str(part.upto)) for part in left
         ]
         for part, reply in zip(left, self._connection.pipeline(commands), strict=True):
             checked(self._connection, part.stream, reply, "PS.DELIVER")

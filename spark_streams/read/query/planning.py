@@ -181,7 +181,7 @@ def read_once(
     starts: Ids, ends: Ids, states: States, limits: LimitOptions, entries: Entries, cores: int
 ) -> list[tuple[Range, ...]]:
     """Return the ranges of each task of a batch read between two positions, with their required contents."""
-    found = cuts(starts, ends, {}, states, limits, entries, exact=False)
+    found = cuts(starts, ends, {}, states, limits, entries)
     sizes = estimates(starts, states)
     whole = expect(ranges(starts, ends, found, sizes=sizes), states, entries)
     return by_task(whole, tasks(whole, limits, cores))
@@ -199,13 +199,10 @@ def cuts(
     states: States,
     limits: LimitOptions,
     entries: Entries,
-    *,
-    exact: bool,
 ) -> dict[str, Sequence[Cut]]:
     """Return the positions at which streams are cut into partitions. Streams that need no cut are omitted.
 
-    `counts`: number of entries between start and end, by stream if known. `exact`: whether to count the entries of
-    every part.
+    `counts`: number of entries between start and end, by stream if known.
     """
     least, most = limits.min_partitions, limits.max_per_partition
     if least <= 1 and most is None:
@@ -223,7 +220,7 @@ def cuts(
         for stream, number in parts(sizes, least, most).items()
         if number > 1 or (most is not None and stream not in counts)
     ]
-    found = entries.splits(wanted, most, exact=exact) if wanted else []
+    found = entries.splits(wanted, most) if wanted else []
     return {whole.stream: cut for (whole, _), cut in zip(wanted, found, strict=True)}
 
 
@@ -352,7 +349,7 @@ def limited(
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
         requested = shares(left, waiting, rotation)
-        answers = entries.nths([(stream, reached[stream], share, ends[stream]) for stream, share in requested.items()])
+        answers = entries.ends([(stream, reached[stream], share, ends[stream]) for stream, share in requested.items()])
         for (stream, share), (at, found) in zip(requested.items(), answers, strict=True):
             reached[stream] = at
             left -= found

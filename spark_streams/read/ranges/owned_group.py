@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, error, first_of
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Finish, Offsets
 from streamclient.config.address import Address
+from streamclient.streams.counting import Entries
 from streamclient.streams.states import GroupState, Range, StreamState
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-#: A stream's ranges in order, its state, and the number of entries ever added before the ranges (None: unknown).
-Batch = tuple[Sequence[Range], StreamState, int | None]
+#: A stream's range, its state, and the number of entries ever added before the range (None: unknown).
+Batch = tuple[Range, StreamState, int | None]
 
 #: A position in each stream, and the number of entries ever added up to it (None: unknown).
 Positions = dict[str, tuple[StreamId, int | None]]
@@ -42,6 +43,7 @@ class OwnedGroup:
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # start of the last delivered batch
         self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
+        self._reached: dict[str, StreamId] = {}  # positions to which the search for the batch's end moved the group
         self._last: tuple[Offsets, Finish] | None = None  # the last finished offset
 
     @property
@@ -173,6 +175,22 @@ class OwnedGroup:
         missing: Positions = {stream: (ZERO, None) for stream, state in existing.items() if state.group is None}
         self._mark(server, server.groups.create(missing, self._options.group))
 
+    def entries(
+        self,
+        server: StreamServer,
+        states: Mapping[str, StreamState | None],
+        hold: Callable[[Iterable[str]], None],
+    ) -> Entries:
+        """Return the entries to ask for the end of the next batch. On Redis, they deliver the batch to find its end.
+
+        `hold` is called with streams before the group is moved in them.
+        """
+        if self._options.group is None or not self.delivers or server.entries.counts_cheaply:
+            return server.entries
+        found = server.delivery.entries(states, self._options.group, self._options.consumer, hold)
+        self._reached = found.reached
+        return found
+
     def deliver(self, server: StreamServer, batches: Sequence[Batch]) -> None:
         """Add the ranges of a batch to the group's pending list, before Spark runs the batch.
 
@@ -183,8 +201,9 @@ class OwnedGroup:
             return
         positions = self._prepare(server, group, batches)
         if self.delivers:
-            wanted = [(parts, positions[parts[0].stream]) for parts, _, _ in batches]
-            server.delivery.deliver(wanted, group, self._options.consumer)
+            server.delivery.deliver(
+                [(whole, positions[whole.stream]) for whole, _, _ in batches], group, self._options.consumer
+            )
 
     def _prepare(self, server: StreamServer, group: str, batches: Sequence[Batch]) -> dict[str, StreamId]:
         """Make sure that the group is at or after the batch's start. Returns the group's positions."""
@@ -192,8 +211,8 @@ class OwnedGroup:
         missing: Positions = {}
         behind: dict[str, StreamId] = {}
         starts: Positions = {}
-        for parts, state, counted in batches:
-            stream, after = parts[0].stream, parts[0].after
+        for whole, state, counted in batches:
+            stream, after = whole.stream, whole.after
             starts[stream] = after, counted if self._sets_count else None
             found[stream] = after if state.group is None else state.group.last_delivered_id
             if state.group is None:
@@ -204,8 +223,9 @@ class OwnedGroup:
         server.groups.create(missing, group)
         self._catch_up(server, group, behind, starts)
         found |= {stream: starts[stream][0] for stream in behind}
-        uptos = {parts[0].stream: max(parts[0].after, parts[-1].upto) for parts, _, _ in batches}
+        uptos = {whole.stream: whole.upto for whole, _, _ in batches}
         self._check_ahead(server, group, found, uptos)
+        found |= {stream: max(found[stream], self._reached.pop(stream, ZERO)) for stream in uptos}
         self._delivered_from.update((stream, after) for stream, (after, _) in starts.items())
         self._left_at.update((stream, max(found[stream], upto)) for stream, upto in uptos.items())
         return found

@@ -10,6 +10,7 @@ same in every replay.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -67,6 +68,28 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
     return tasks
 
 
+def wholes_between(begin: Offsets, end: Offsets, states: Mapping[str, StreamState]) -> list[Range]:
+    """Return the range of the batch between two offsets in each of these streams that has one.
+
+    Its number of entries is None if the offsets do not show it, or if entries may have been deleted in the range.
+    """
+    counts = _entries_between(begin, end, end.streams) if end.starts is None else {}
+    found: dict[str, Range] = {}
+    for part in itertools.chain.from_iterable(tasks_between(begin, end)):
+        whole = found.get(part.stream)
+        if whole is not None:
+            count = None if whole.count is None or part.count is None else whole.count + part.count
+            part = replace(whole, upto=part.upto, count=count)
+        found[part.stream] = part
+    return [
+        replace(whole, count=counts.get(stream))
+        if whole.count is None and states[stream].max_deleted_id <= whole.after
+        else whole
+        for stream, whole in found.items()
+        if stream in states
+    ]
+
+
 def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
     """Return the ranges of a read of everything up to an offset; `sizes` are estimates of their numbers of entries."""
     return planning.ranges(dict.fromkeys(end.streams, ZERO), end.streams, end.cuts, sizes=sizes)
@@ -119,11 +142,10 @@ class Facts:
     """Facts for planning a batch.
 
     `streams`: all streams of the query. `states` and `found`: states and starts of the streams that may have changed.
-    `finds_streams`: whether a pattern finds the streams. Streams that it no longer finds are dropped.
-    `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
-    each stream's last ID and number of entries ever added at the query's start; None for other triggers.
-    `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds
-    since the last batch was planned; None before the first batch. `rotation`: counter of limited batches.
+    `finds_streams`: whether a pattern finds the streams. Streams that it no longer finds are dropped. `targets`: for
+    Trigger.AvailableNow, each stream's last ID and number of entries ever added at the query's start; None for other
+    triggers. `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`:
+    milliseconds since the last batch was planned; None before the first batch. `rotation`: counter of limited batches.
     `cores`: cores for which tasks are planned.
     """
 
@@ -132,7 +154,6 @@ class Facts:
     found: Mapping[str, BatchStart]
     source: Source
     finds_streams: bool = False
-    acknowledges: bool = False
     targets: Mapping[str, tuple[StreamId, int | None]] | None = None
     latest_starts: Ids = field(default_factory=dict)
     waited: float | None = None
@@ -250,7 +271,7 @@ def plan_without_begin(
     """
     ends = {stream: last_id_of(state) for stream, state in states.items()}
     wholes = {stream: whole_from(state) for stream, state in states.items()}
-    cuts = planning.cuts(wholes, ends, {}, states, limits, entries, exact=False)
+    cuts = planning.cuts(wholes, ends, {}, states, limits, entries)
     existing = {stream: state for stream, state in states.items() if state is not None}
     ahead = {stream: after for stream, after in starts.items() if after > ends[stream]}
     added = {stream: state.entries_added for stream, state in existing.items() if state.entries_added is not None}
@@ -451,9 +472,7 @@ def _parts(
     is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head. If the parts of a
     stream were counted, and the offsets show that there were more entries, the others are lost.
     """
-    several = planning.cuts(
-        facts.starts, admitted.ends, admitted.counts, facts.states, limits, entries, exact=facts.acknowledges
-    )
+    several = planning.cuts(facts.starts, admitted.ends, admitted.counts, facts.states, limits, entries)
     cuts = _of_several(several)
     found = dict(cuts)
     losses: dict[str, Loss] = {}

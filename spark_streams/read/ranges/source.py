@@ -31,11 +31,20 @@ from spark_streams.read.query.planning import States, expect
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
 from spark_streams.read.ranges.continuity import Continuity, baselines_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.plan import BatchPlan, Facts, first_offset, plan, plan_without_begin, tasks_between
+from spark_streams.read.ranges.plan import (
+    BatchPlan,
+    Facts,
+    first_offset,
+    plan,
+    plan_without_begin,
+    tasks_between,
+    wholes_between,
+)
 from spark_streams.read.ranges.task import Preference, RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
+from streamclient.streams.counting import Entries
 from streamclient.streams.states import Range, StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
@@ -179,7 +188,7 @@ class RangeSource:
                 return begin
             facts = self._facts(connection, server, begin, streams, due)
             limits = planning.unlimited(self._options) if unlimited else self._options
-            planned = plan(begin, facts, limits, server.entries)
+            planned = plan(begin, facts, limits, self._entries(server, begin, facts))
             self._carry_out(server, begin, streams, planned)
             if planned.end is not begin and not unlimited:
                 self._planned_at = self._clock()
@@ -200,7 +209,6 @@ class RangeSource:
             self._continuity.find_starts(server, begin, states),
             source_of(options, self._address, begin),
             finds_streams=options.pattern is not None,
-            acknowledges=self._group.delivers,
             targets=self._targets,
             latest_starts=self._latest_starts,
             waited=None if self._planned_at is None else (self._clock() - self._planned_at) * 1000,
@@ -236,6 +244,13 @@ class RangeSource:
         self._continuity.record_batch(planned)
         if len(streams) > _FEW:
             self._watch.settle(planned.end, planned.read, planned.noted - planned.read.keys())
+
+    def _entries(self, server: StreamServer, begin: Offsets, facts: Facts) -> Entries:
+        """Return the entries to ask for the end of the batch after `begin`. A loss is reported before the delivery."""
+        if facts.losses:
+            return server.entries
+        query = query_of(begin)
+        return self._group.entries(server, facts.states, lambda streams: self.lease.hold(server, query, streams))
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
         """Record the current ends of streams. A stream that is not in `states` has not changed."""
@@ -306,10 +321,8 @@ class RangeSource:
         created = [stream for stream, state in states.items() if state.group is None]
         now = server.states.of(created, self._options.group)
         states = {**states, **{stream: state for stream, state in now.items() if state is not None}}
-        parts = _by_stream(tasks_between(begin, end))
-        batches = [
-            (parts[stream], state, begin.added.get(stream)) for stream, state in states.items() if stream in parts
-        ]
+        wholes = wholes_between(begin, end, states)
+        batches = [(whole, states[whole.stream], begin.added.get(whole.stream)) for whole in wholes]
         self._group.deliver(server, batches)
         self._delivered = end
 

@@ -130,8 +130,8 @@ class Memory(Entries):
         found = [(self.between(stream, after, upto), count, upto) for stream, after, count, upto in asked]
         return [(at(ids[count - 1]), count) if len(ids) >= count else (upto, len(ids)) for ids, count, upto in found]
 
-    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        self.asked.append("splits, exact" if exact else "splits")
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
+        self.asked.append("splits")
         return [self._split(whole, parts, most) for whole, parts in wholes]
 
     def _split(self, whole: Range, parts: int, most: int | None) -> list[Cut]:

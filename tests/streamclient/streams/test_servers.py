@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import redis
@@ -61,7 +63,7 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     assert server.entries.counts([("s", StreamId(4, 0), StreamId(20, 0))]) == [16]
     assert server.entries.nths([("s", StreamId(4, 0), 9, LAST)]) == [(StreamId(13, 0), 9)]
     assert server.entries.nths([("s", StreamId(4, 0), 99, StreamId(30, 0))]) == [(StreamId(30, 0), 26)]
-    (cuts,) = server.entries.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None, exact=True)
+    (cuts,) = server.entries.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None)
     assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
     assert client.info("stats")["total_net_output_bytes"] - before < 20_000
     # The engine has no command for the size of entries: a few of them are read, or many if they are small.
@@ -207,10 +209,9 @@ def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connec
         counts = server.entries.counts([("s", after, upto) for after in ids for upto in ids if after <= upto])
         asked = [("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
         found = [server.entries.nths([request])[0] for request in asked]
-        (cuts,) = server.entries.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
+        (cuts,) = server.entries.splits([(Range("s", ZERO, LAST, 0), 3)], 100)
         server.groups.create({"s": (ZERO, None)}, group)
-        parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
-        server.delivery.deliver([(parts, ZERO)], group, "job")
+        server.delivery.deliver([(Range("s", ZERO, StreamId(30, 0), 0, 29), ZERO)], group, "job")
         pending = server.groups.consumers(["s"], group)
         server.delivery.acknowledge({"s": StreamId(25, 0)}, group, "job")
         answers.append(
@@ -246,9 +247,52 @@ def test_delivery_fills_the_pending_list(
     client.xgroup_create("s", "g", f"{position}-0")
     monkeypatch.setattr(Link, "can_skip_replies", lambda _: skips)
     part = Range("s", ZERO, StreamId(50, 0), 0, count)
-    open_server(connection).delivery.deliver([([part], StreamId(position, 0))], "g", "c")
+    open_server(connection).delivery.deliver([(part, StreamId(position, 0))], "g", "c")
     (group,) = client.xinfo_groups("s")
     assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
+
+
+@pytest.mark.parametrize(
+    "change", ["none", "xadd", "xdel", "xtrim", "xreadgroup", "xgroup setid", "xgroup destroy", "connection lost"]
+)
+def test_a_delivery_finds_the_end_of_a_batch(
+    client: redis.Redis, connection: Connection, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end and the cuts of a batch are found without reading its entries, unless another client changes the stream
+    or the group meanwhile; then the entries are counted.
+    """
+    monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=8, found=10))
+    add(client, "s", 60)
+    client.xgroup_create("s", "g", "0", entries_read=0)
+    server = plain_server(connection)
+    states = server.states.of(["s"], "g")
+
+    def hold(streams: Iterable[str]) -> None:
+        assert [*streams] == ["s"]
+        changes: dict[str, Callable[[], object]] = {
+            "xadd": lambda: client.xadd("s", {"n": 61}, id="61-0"),
+            "xdel": lambda: client.xdel("s", "5-0", "50-0"),
+            "xtrim": lambda: client.xtrim("s", maxlen=55, approximate=False),
+            "xreadgroup": lambda: client.xreadgroup("g", "other", {"s": ">"}, count=7),
+            "xgroup setid": lambda: client.xgroup_setid("s", "g", "9-0"),
+            "xgroup destroy": lambda: client.xgroup_destroy("s", "g"),
+            "connection lost": lambda: client.client_kill_filter(skipme=True),
+        }
+        changes.get(change, lambda: None)()
+
+    found = server.delivery.entries(states, "g", "job", hold)
+    asked = [("s", ZERO, 40, StreamId(60, 0))]
+    client.config_resetstat()
+    ((end, count),) = found.ends(asked)
+    (cuts,) = found.splits([(Range("s", ZERO, end, 0), 3)], None)
+    read = client.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
+    assert [(end, count)] == server.entries.nths(asked)
+    spans = [("s", after, upto) for (after, _), (upto, _) in pairwise([(ZERO, 0), *cuts])]
+    assert (cuts[-1][0], [size for _, size in cuts]) == (end, server.entries.counts(spans))
+    assert max(size or 0 for _, size in cuts) <= 14
+    group = client.xinfo_groups("s")
+    assert str(found.reached["s"]).encode() == (group[0]["last-delivered-id"] if group else b"0-0")
+    assert read == 0 or change not in ("none", "xadd")
 
 
 def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
@@ -263,5 +307,5 @@ def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
     client.set("b", "x")
     parts = [Range(stream, ZERO, StreamId(7, 0), 0, 7) for stream in ("a", "b", "c")]
     with pytest.raises(StreamError, match=r"NOT_A_STREAM.*\bb\b"):
-        server.delivery.deliver([([part], ZERO) for part in parts], "g", "job")
+        server.delivery.deliver([(part, ZERO) for part in parts], "g", "job")
     assert server.groups.consumers(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}

@@ -20,7 +20,7 @@ from spark_streams.read.ranges.task import RangePartition
 from streamclient import pool
 from streamclient.capabilities import Capabilities
 from streamclient.codec import reference
-from streamclient.codec.batch_page import BatchPage
+from streamclient.codec.decode import BatchPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.streams import page_size

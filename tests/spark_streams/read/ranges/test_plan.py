@@ -172,7 +172,6 @@ def test_a_batch_has_these_entries(example: Case) -> None:
         ("a 1-10 @4", {"min_entries": 5, "waited": 0}, []),
         ("a 1-10 old @4", {"min_entries": 5, "waited": 0}, ["nths"]),
         ("a 1-10", {"min_partitions": 2}, ["splits"]),
-        ("a 1-10", {"min_partitions": 2, "acknowledges": True}, ["splits, exact"]),
         ("a 1-10", {"min_partitions": 2, "counts_cheaply": True}, ["counts", "splits"]),
         ("a 1-10 uncounted @4", {}, ["nths"]),
         ("a 1-10 uncounted @4", {"counts_cheaply": True}, ["counts"]),
@@ -254,7 +253,6 @@ LIMITS = st.fixed_dictionaries(
         "max_per_partition": st.integers(1, 20),
         "max_partitions": st.integers(9, 20),
         "counts_cheaply": st.booleans(),
-        "acknowledges": st.booleans(),
     },
 )
 

@@ -33,19 +33,12 @@ def test_batches_follow_each_other(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-@pytest.mark.parametrize("group", [None, "g"])
-def test_a_stream_is_split(site: Site, group: str | None) -> None:
+def test_a_stream_is_split(site: Site) -> None:
     """minPartitions divides a batch into ranges of equal size in the order of the stream."""
     site.add("s", 1000)
-    extra = {} if group is None else {"group": group}
-    query = site.query(stream="s", minPartitions=4, **extra)
+    query = site.query(stream="s", minPartitions=4)
     assert numbers(query.trigger() or []) == list(range(1000))
     assert query.partitions == [[250] * 4]
-    if group:
-        consumers = site.client.xpending("s", "g")["consumers"]
-        assert consumers == [{"name": b"spark-%d" % i, "pending": 250} for i in range(4)]
-        assert query.trigger() is None
-        assert site.group()["pending"] == 0
 
 
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
