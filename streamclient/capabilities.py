@@ -41,8 +41,6 @@ class Capabilities:
         self.finds_changes = True
         #: Whether the user may read for a group; false until that has been tested.
         self.delivers = False
-        #: Whether the user may delete consumers; true until a deletion is refused.
-        self.deletes_consumers = True
         #: Size of an entry in bytes, for streams with large entries.
         self.large: dict[str, int] = {}
         #: Streams whose entries are known to be small.

@@ -143,7 +143,7 @@ COMMANDS: dict[str, Sent] = {
         2,
         True,
         (Need.READ_GROUP, Need.SHARED),
-        without="large batches are delivered before their tasks begin",
+        without="a query that continues from its checkpoint does not notice other consumers",
         probe=(KEY, "g"),
     ),
     "XGROUP CREATE": Sent(
@@ -153,17 +153,11 @@ COMMANDS: dict[str, Sent] = {
         2,
         True,
         (Need.READ_GROUP, Need.READ_CURSOR),
-        without="large batches are delivered before their tasks begin",
+        without="the group is not marked as a query's",
         probe=(KEY, "g", "c"),
     ),
     "XGROUP SETID": Sent(2, True, (Need.READ_GROUP, Need.READ_CURSOR), probe=(KEY, "g", "$")),
-    "XGROUP DELCONSUMER": Sent(
-        2,
-        True,
-        (Need.READ_GROUP, Need.SHARED),
-        without="large batches are delivered before their tasks begin, and acknowledged entry by entry",
-        probe=(KEY, "g", "c"),
-    ),
+    "XGROUP DELCONSUMER": Sent(2, True, (Need.READ_GROUP, Need.SHARED), probe=(KEY, "g", "c")),
     "SET": Sent(
         1,
         False,

@@ -16,7 +16,7 @@ from functools import partial
 
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
-from streamclient.errors import ResponseError, ServerError
+from streamclient.errors import ResponseError
 from streamclient.refusals import refused
 from streamclient.replies import parse
 from streamclient.streams import pages
@@ -334,7 +334,9 @@ class Delivery:
         left = {(stream, name): count for stream, (_, counts, _) in found.items() for name, count in counts.items()}
         if sum(left.values()) > self.limits.deleted:
             # Deleting a consumer drops all its pending entries, at a fifth of the cost of an XACK with all their IDs.
-            for consumer in self._deleted(self._finished_consumers(found, uptos, group), group):
+            finished = self._finished_consumers(found, uptos, group)
+            self._groups.delete_consumers(finished, group)
+            for consumer in finished:
                 del left[consumer]
         consumers, most = [*left], self.limits.acknowledged
         while consumers:
@@ -348,21 +350,6 @@ class Delivery:
             listed = [*zip(consumers, pending, strict=True)]
             self._connection.commands([("XACK", stream, group, *ids) for (stream, _), ids in listed if ids])
             consumers = [consumer for consumer, ids in listed if len(ids) == most]
-
-    def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
-        """Delete consumers and return them.
-
-        If that is not permitted, return an empty tuple: the caller acknowledges their entries by ID.
-        """
-        try:
-            if self._connection.capabilities.deletes_consumers:
-                self._groups.delete_consumers(consumers, group)
-                return consumers
-        except ServerError as refusal:
-            if refusal.condition != "NOT_PERMITTED":
-                raise
-            self._connection.capabilities.deletes_consumers = False
-        return ()
 
     def _finished_consumers(
         self, pending: Mapping[str, Pending], uptos: Mapping[str, StreamId], group: str

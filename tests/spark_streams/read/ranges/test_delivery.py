@@ -95,7 +95,7 @@ def test_a_group_may_follow_an_asynchronous_checkpoint(site: Site, ack: str) -> 
     finished(site, 4 * _BATCH)
 
 
-@pytest.mark.parametrize("lacks", ["xgroup|delconsumer", "xgroup|setid", "xinfo|consumers", "client|reply"])
+@pytest.mark.parametrize("lacks", ["xgroup|setid", "xinfo|consumers", "client|reply"])
 def test_a_user_without_a_permission_reads_each_row_once(site: Site, lacks: str) -> None:
     """A user without one of the permissions for deliveries reads each row once; the running batch stays pending until
     it has finished.
