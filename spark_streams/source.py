@@ -93,9 +93,9 @@ class PystreamsDataSource(DataSource):
         from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
 
         if given.infers:
-            from spark_streams.read import infer
+            from spark_streams.read.batch import infer_schema
 
-            return infer.schema(given, _started(given.address))
+            return infer_schema(given, _started(given.address))
         if given.fields_type == "binary":
             return DEFAULT_BINARY
         if given.has_schema(given.value_format):

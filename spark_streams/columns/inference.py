@@ -1,7 +1,7 @@
 """Schema inference from entries: for each field, the narrowest type that fits all its values.
 
 Types follow Spark's CSV source for texts, and Spark's JSON source for JSON. Columns are in the order of their fields'
-first occurrences. `spark_streams.read.infer` reads the entries.
+first occurrences. `spark_streams.read.batch` reads the entries.
 """
 
 from __future__ import annotations

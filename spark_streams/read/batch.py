@@ -1,12 +1,19 @@
-"""Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries."""
+"""Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries.
+
+`infer_schema` reads the first entries of the streams for `inferSchema`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
+from spark_streams.columns import inference
+from spark_streams.columns.inference import Entry
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
@@ -16,8 +23,10 @@ from spark_streams.read.query.loss import Known
 from spark_streams.read.query.partition import TaskReader
 from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
 from spark_streams.read.ranges.task import Preference, RangePartition, known_of
+from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.pool import borrow
+from streamclient.streams.pages import pages
 from streamclient.streams.states import StreamState, last_id_of
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -92,3 +101,24 @@ class BatchReader(TaskReader, DataSourceReader):
                 fail("NOTHING_FROM_GROUP", stream=stream, group=self._options.group)
             return state.group.last_delivered_id
         return ZERO if position.kind == "earliest" else last_id_of(state)
+
+
+def infer_schema(options: ReadOptions, address: Address) -> StructType:
+    """Return the schema of the first `samplingSize` entries of each stream.
+
+    Raises CANNOT_INFER_SCHEMA if there are no entries.
+    """
+    entries: list[Entry] = []
+    with borrow(address) as connection:
+        streams = streams_of(options, open_server(connection))
+        for stream in streams:
+            for page in pages(connection, stream, ZERO, LAST, options.page_size, limit=options.samples or 0):
+                entries += _entries(page)
+    if not entries:
+        fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
+    return inference.schema(entries, options.row_field, options.null_value)
+
+
+def _entries(page: Page) -> list[Entry]:
+    offsets, names, texts = (part.to_pylist() for part in page.fields())
+    return [dict(zip(names[first:last], texts[first:last], strict=True)) for first, last in itertools.pairwise(offsets)]

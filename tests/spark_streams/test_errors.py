@@ -17,8 +17,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import CONDITIONS, PystreamsError
-from spark_streams.read import infer
-from spark_streams.read.batch import BatchReader
+from spark_streams.read.batch import BatchReader, infer_schema
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
 from spark_streams.write.encoding import RowEncoder
@@ -106,7 +105,7 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
     batch = BatchReader(read_options(site, **given), ReadSchema.of(schema_of("n int")), there)
     assert raised(batch.partitions) == "NOTHING_FROM_GROUP"
     assert (
-        raised(lambda: infer.schema(read_options(site, stream="s", inferSchema="true"), there)) == "CANNOT_INFER_SCHEMA"
+        raised(lambda: infer_schema(read_options(site, stream="s", inferSchema="true"), there)) == "CANNOT_INFER_SCHEMA"
     )
     site.client.xadd(b"\xff", {"n": 1})
     assert raised(Query(site.url, streamPattern="*").reader.initialOffset) == "STREAM_NAME_NOT_TEXT"

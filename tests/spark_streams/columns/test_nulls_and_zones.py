@@ -20,7 +20,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, positions, time_zones
 from spark_streams.errors import OptionsError
-from spark_streams.read import infer
+from spark_streams.read.batch import infer_schema
 from streamclient.codec import reference
 from streamclient.config import address
 from tests.spark_streams.columns.test_json import NESTED, shown, unhurried
@@ -84,7 +84,7 @@ def test_sampling_size_limits_the_inferred_entries(site: Site) -> None:
     there = address.parse(site.url)
     for size, kind in (("20", t.IntegerType()), ("21", t.StringType())):
         parsed = options.read_options({"url": site.url, "stream": "s", "inferSchema": "true", "samplingSize": size})
-        assert infer.schema(parsed, there)["n"].dataType == kind
+        assert infer_schema(parsed, there)["n"].dataType == kind
 
 
 def test_null_value_conflicts_with_json() -> None:
