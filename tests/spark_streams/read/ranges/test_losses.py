@@ -147,18 +147,6 @@ def test_a_stream_recreated_with_smaller_ids_is_read_from_its_first_entry(site: 
     assert numbers(query.drain()) == [4, 5]
 
 
-def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
-    """A task notices entries that were trimmed after its batch was planned."""
-    site.add("s", 30)
-    query = site.query(stream="s")
-    query.plan()
-    start, end = (json.loads(text) for text in query.log[-2:])
-    (part,) = query.reader.partitions(start, end)
-    site.client.xtrim("s", maxlen=20, approximate=False)
-    with pytest.raises(StreamError, match=r"\[ENTRIES_LOST\].* 10 entries"):
-        list(query.reader.read(part))
-
-
 @pytest.mark.parametrize("when", ["planned", "about to be read"])
 @pytest.mark.parametrize("options", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
 def test_a_trimmed_start_in_the_middle_is_noticed(site: Site, when: str, options: dict[str, Any]) -> None:

@@ -273,30 +273,24 @@ def test_a_missing_stream_may_fail_any_query(site: Site, consume: str) -> None:
     assert not site.client.exists("none")
 
 
-def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(site: Site) -> None:
-    """Restarting an availableNow query with an additional stream that does not exist fails."""
+@pytest.mark.parametrize(
+    ("streams", "error"),
+    [("s,none", r"\[STREAM_MISSING\] There is no stream 'none'"), ("s", r"STREAM_LOST.*'s'")],
+    ids=["added", "deleted"],
+)
+def test_a_restart_with_available_now_tells_missing_from_lost_streams(site: Site, streams: str, error: str) -> None:
+    """A stream that is added to the query must exist, and a stream that was deleted since is a loss."""
     site.add("s", 3)
     query = site.query(streams="s", group="g")
     assert len(query.drain()) == 3
-    query.restart(streams="s,none")
+    if streams == "s":
+        site.client.delete("s")
+    query.restart(streams=streams)
     query.reader.prepareForTriggerAvailableNow()
     query.reader.initialOffset()  # as Spark does after a restart
-    with pytest.raises(StreamError, match=r"\[STREAM_MISSING\] There is no stream 'none'"):
+    with pytest.raises(StreamError, match=error):
         query.trigger()
     assert not site.client.exists("none")
-
-
-def test_a_deleted_stream_is_a_loss_for_available_now(site: Site) -> None:
-    """An availableNow query whose stream was deleted reports a loss, not a missing stream."""
-    site.add("s", 3)
-    query = site.query(streams="s", group="g")
-    assert len(query.drain()) == 3
-    site.client.delete("s")
-    query.restart()
-    query.reader.prepareForTriggerAvailableNow()
-    query.reader.initialOffset()
-    with pytest.raises(StreamError, match="STREAM_LOST"):
-        query.trigger()
 
 
 @pytest.mark.parametrize(("start", "expected"), [("earliest", [0, 1, 2, 3]), ("latest", [3])])
