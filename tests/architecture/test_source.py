@@ -17,7 +17,18 @@ from tests import ROOT
 
 #: Modules that the core may use, of the standard library and others: arithmetic, containers, types, and byte codecs.
 _PURE = {
-    *("__future__", "abc", "array", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
+    *(
+        "__future__",
+        "abc",
+        "array",
+        "bisect",
+        "collections",
+        "collections.abc",
+        "copy",
+        "dataclasses",
+        "enum",
+        "fractions",
+    ),
     *("functools", "hashlib", "heapq", "hmac", "itertools", "math", "operator", "re", "struct", "typing", "weakref"),
     *("zlib", "numpy", "numpy.typing", "pyarrow", "xxhash", "zstandard"),
 }
