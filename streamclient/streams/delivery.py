@@ -80,18 +80,25 @@ class GroupReads:
         """
         self._check_permission(stream)
         steps = [min(grid, count - done) for done in range(0, count, grid)]
-        at_once = max(1, self._page // grid)
+        at_once = max(1, self._page // (2 * grid))
         found: list[GroupState | None] = []
+        sent: list[bytes] = []
         for at in range(0, len(steps), at_once):
             commands: list[Command] = []
             for step in steps[at : at + at_once]:
                 commands += [("CLIENT", "REPLY", "SKIP"), self._read(stream, step), ("XINFO", "GROUPS", stream)]
-            buffer, stop = self._connection.receive(
-                self._connection.request(commands, lambda: [pages.empty_read(stream)])
-            )
-            replies = parse(bytes(buffer[:stop]))
-            found += [group_state(reply, self._group) if isinstance(reply, list) else None for reply in replies]
+            sent.append(self._connection.request(commands, lambda: [pages.empty_read(stream)]))
+            if len(sent) > 1:  # the server has one request to execute while this process handles the replies to another
+                found += self._received(sent.pop(0))
+        for token in sent:
+            found += self._received(token)
         return found
+
+    def _received(self, token: bytes) -> list[GroupState | None]:
+        """Return the states of the group in the replies to a request of `advance`."""
+        buffer, stop = self._connection.receive(token)
+        replies = parse(bytes(buffer[:stop]))
+        return [group_state(reply, self._group) if isinstance(reply, list) else None for reply in replies]
 
     def _read(self, stream: str, count: int) -> Command:
         return ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", count, "STREAMS", stream, ">")
