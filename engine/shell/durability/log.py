@@ -131,15 +131,6 @@ def pieces_from(data: memoryview, offset: int) -> Iterator[Piece]:
         offset = end
 
 
-def blocks_after(data: memoryview, offset: int) -> Iterator[Piece]:
-    """Yield the verified blocks that start at ``offset`` or later, skipping anything between them."""
-    for found in _HEAD.finditer(data, offset):
-        start, end = found.end(), found.end() + int(found[1], 16)
-        head_sum = zlib.crc32(data[found.start() : start - 10], found.start() & 0xFFFF_FFFF)
-        if head_sum == int(found[3], 16) and end <= len(data) and zlib.crc32(data[start:end]) == int(found[2], 16):
-            yield Piece(start, end, proven=True)
-
-
 def _raise(line: bytes, offset: int, size: int) -> None:
     if offset + len(line) == size and any(
         pattern.fullmatch(line) for pattern in (_TORN_HEAD, _TORN_TIME, _TORN_POSITION)

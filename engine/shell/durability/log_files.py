@@ -172,6 +172,39 @@ def _entry(line: bytes, at: int) -> Entry:
     return Entry(name, int(seq), kind)
 
 
+def load_file(
+    name: str,
+    data: memoryview,
+    core: Core,
+    rdb: RdbFiles,
+    segments: SegmentFiles | None,
+    found: UnsupportedTypes,
+    now_us: int,
+    *,
+    skips: bool,
+    relieve: Callable[[], None] = lambda: None,
+) -> int:
+    """Load one file of a log; return where its last command ends. Keys that are left out are counted in ``found``.
+
+    ``skips``: whether the rest is loaded if there are such keys. Raises DamagedError, or TornError if the file ends in
+    an incomplete command.
+    """
+    if psb.is_snapshot(data) or name.endswith(OWN_SUFFIX):
+        psb.load(data, core, segments=segments, skip_unsupported=skips, left_out=found)
+        return len(data)
+    # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
+    begin = rdb.load(data, found, expire=False) if rdb_file.is_rdb(data) else 0
+    replay = Replay(core, now_us, relieve, LeftOutKeys(core, found, skips=skips))
+    try:
+        replay.run(data[begin:])
+    except (DamagedError, TornError) as error:
+        error.offset += begin
+        raise
+    finally:
+        replay.close()
+    return begin + replay.end
+
+
 _BASE_CHUNK = 1 << 20
 #: Bytes of segment files that count as one byte of the base when the log's growth is measured. A rewrite with 5.6 GB of
 #: segment files (500 million entries of two short fields) takes about a quarter of a second. Replaying 64 MB of the log
@@ -319,7 +352,17 @@ class LogFiles(Writing):
             path = self._path(entry)
             data = self._files.map(path)
             try:
-                end = self._load_file(entry, data, now_us, found)
+                end = load_file(
+                    entry.name,
+                    data,
+                    self._core,
+                    self._rdb,
+                    self._segments,
+                    found,
+                    now_us,
+                    skips=self._originals.skips,
+                    relieve=self._relieve,
+                )
                 # The position line must follow the last command, because a value in a command may look like a line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
@@ -339,24 +382,6 @@ class LogFiles(Writing):
         self.must_be_replaced = bool(found)
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
-
-    def _load_file(self, entry: Entry, data: memoryview, now_us: int, found: UnsupportedTypes) -> int:
-        """Load one file; return where its last command ends. Keys that are left out are counted in ``found``."""
-        skips = self._originals.skips
-        if psb.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
-            psb.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
-            return len(data)
-        # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
-        begin = self._rdb.load(data, found, expire=False) if rdb_file.is_rdb(data) else 0
-        replay = Replay(self._core, now_us, self._relieve, LeftOutKeys(self._core, found, skips=skips))
-        try:
-            replay.run(data[begin:])
-        except (DamagedError, TornError) as error:
-            error.offset += begin
-            raise
-        finally:
-            replay.close()
-        return begin + replay.end
 
     def _cut(self, path: Path, size: int) -> None:
         lost = self._files.size(path) - size

@@ -242,15 +242,6 @@ class LeftOutKeys:
         self._keys.update(moved)
 
 
-def count_unsupported(argv: list[bytes], offset: int, found: UnsupportedTypes) -> None:
-    """Count the items of a command of an unsupported type, in a part of a log whose data is not loaded."""
-    family = family_of(argv[0])
-    if family is not None:
-        keys = map(shown, _keys_of(argv))
-        for item in {f"key '{key}'" for key in keys} or {_without_key(argv)}:
-            found.add(family.decode(), item, offset)
-
-
 def _without_key(argv: list[bytes]) -> str:
     """Return a description of a command that names no key."""
     is_library = argv[0].lower() == b"function" and len(argv) > 1

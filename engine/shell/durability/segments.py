@@ -28,7 +28,7 @@ import threading
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -210,32 +210,6 @@ class PlaceRef(weakref.ref[SegmentPlace]):
     file: SegmentFile
     offset: int
     size: int
-
-
-def records(data: memoryview, number: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the offset and length of each record with an intact head, and whether the checksum of its bytes is right.
-
-    Bytes that belong to no record are skipped up to the next head: a crash or a full disk may have left them.
-    """
-    offset = HEADER_SIZE
-    while offset + HEAD_SIZE <= len(data):
-        found = bytes(data[offset : offset + HEAD_SIZE])
-        _, size, total, _, _, _ = _HEAD.unpack(found)
-        if found != head(number, offset, size, total):
-            offset += 8
-            continue
-        begin = offset + HEAD_SIZE
-        good = begin + size <= len(data) and zlib.crc32(data[begin : begin + size]) == total
-        yield offset, size, good
-        offset += padded_size(size) if good else 8
-
-
-def number_of(data: memoryview) -> int | None:
-    """Return the number in a file's header; None if the header is damaged."""
-    if len(data) < HEADER_SIZE or bytes(data[: len(MAGIC)]) != MAGIC:
-        return None
-    number = int(_HEADER.unpack(bytes(data[:HEADER_SIZE]))[2])
-    return number if bytes(data[:HEADER_SIZE]) == header(number) else None
 
 
 FOLDER = "segments"

@@ -155,7 +155,7 @@ def test_a_log_of_redis_before_seven(tmp_path):
     (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof seq 1 type b\n")
     lines: list[str] = []
     assert check.main([str(folder)], lines.append) == check.DAMAGED
-    assert f"good up to byte {len(base + tail)} " in "\n".join(lines)
+    assert f"damaged at byte {len(base + tail)}: " in "\n".join(lines)
     assert Engine(tmp_path).run("HGET h f") == b"3"
     assert path.read_bytes() == base + tail
     assert check.main([str(tmp_path)], lines.append) == check.WHOLE

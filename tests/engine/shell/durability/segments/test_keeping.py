@@ -112,7 +112,7 @@ def test_check_finds_damage_that_does_not_prevent_a_start(tmp_path):
     lines.clear()
     assert check.main([str(tmp_path)], lines.append) == check.DAMAGED
     assert any("5 entries of 's' in database 0 cannot be read: " in line and str(path) in line for line in lines)
-    assert f"{path}: damaged at byte {offset}: damaged segment" in lines
+    assert any(f"{path}, byte {offset}: " in line for line in lines)
     again = Engine(tmp_path, Disk(), **DISK)
     assert again.run("XLEN s") == 30
     assert again.run("XRANGE s 11-1 +").count == 20

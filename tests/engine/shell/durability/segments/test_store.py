@@ -19,7 +19,6 @@ from engine.core.streams.packer import pack
 from engine.core.streams.segment import Plain
 from engine.shell.durability import segments as segment_file
 from engine.shell.durability import segments as store
-from engine.shell.durability.check import check_file
 from streamwire.frames import frame
 from tests.faults.disk import Disk
 from tests.harness.storing import segment_files
@@ -341,27 +340,6 @@ def test_damage_is_an_error_with_file_and_offset(tmp_path, where, caplog):
         second.packed().frame_at(0)
     assert f"segments-0000000001.pss, byte {offset}: " in caplog.text
     assert first.packed().frames(0, 50) == packed(1).frames(0, 50)
-    lines: list[str] = []
-    damage = check_file(file.path, memoryview(data), lines.append)
-    # A crash may leave an incomplete record at the end.
-    assert damage is None
-    assert "1 segments: intact" in lines[0]
-    assert "at the end are an incomplete segment" in lines[1]
-
-
-def test_check_reports_damage_in_the_middle_of_a_file(tmp_path):
-    """A changed byte in a record or its head is damage if records follow it."""
-    files = segment_files(tmp_path)
-    bodies = [stored(files, number) for number in range(2)]
-    file, offset = bodies[0].place.location
-    whole = file.path.read_bytes()
-    assert check_file(file.path, memoryview(whole), lambda line: None) is None
-    for at in (0, offset + 5, offset + 90):
-        data = bytearray(whole)
-        data[at] ^= 1
-        damage = check_file(file.path, memoryview(data), lambda line: None)
-        assert damage is not None
-        assert damage[:2] == (file.path, 0 if not at else offset)
 
 
 def test_a_document_with_missing_records_is_rejected(tmp_path):
