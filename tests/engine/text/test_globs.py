@@ -9,10 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.text import globs
-from engine.text.globs import _ByParts, _parts, matches
+from engine.text.globs import matches
 from tests import servers
-from tests.harness.replay import NOW_US, new_core
 from tests.servers.connection import Connection
 
 
@@ -67,58 +65,21 @@ def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
     assert not matches(pattern, b"a" * size)
 
 
-LONG = 200_000
-
-
 @pytest.mark.parametrize(
     ("pattern", "text", "expected"),
     [
-        (b"*" + b"a" * LONG + b"b*", b"a" * 2 * LONG, False),
-        (b"*" + b"a" * LONG + b"*", b"a" * 2 * LONG, True),
-        (b"*" + b"a" * (LONG // 2) + b"?b", b"a" * LONG, False),
-        (b"*" + b"[ab]" * 2500 + b"?c*", b"ab" * LONG, False),
-        (b"?" * LONG, b"a" * LONG, True),
-        (b"?" * LONG + b"*", b"a" * (LONG - 1), False),
-        (b"[a-z]" * LONG, b"a" * LONG, False),
-        (b"\\a" * 4000, b"a" * 4000, True),
-        (b"*" * LONG, b"a", True),
+        (b"x" * 2000, b"x" * 2000, True),
+        (b"x" * 2000 + b"*", b"x" * 3000, True),
+        (b"*" + b"x" * 1023, b"x" * 2000, True),
+        (b"*" + b"x" * 1024, b"x" * 2000, False),
+        (b"*x", b"a" * (1 << 20) + b"x", True),
+        (b"*x", b"a" * (1 << 22) + b"x", False),
     ],
-    ids=["periodic", "found", "any", "sets", "marks", "too short", "too many sets", "escapes", "stars"],
+    ids=["plain", "prefix", "longest", "too long", "long text", "too much text"],
 )
-def test_long_patterns_cost_little(pattern: bytes, text: bytes, expected: bool) -> None:
-    """A very long pattern is matched in few steps, where trying every position would take 10^10."""
+def test_long_patterns_and_texts_match_nothing(pattern: bytes, text: bytes, expected: bool) -> None:
+    """A match that may take too long fails, which is the only difference from Redis."""
     assert matches(pattern, text) is expected
-
-
-def test_a_match_with_too_many_steps_fails() -> None:
-    """A match that needs more steps than the limit fails, which is the only difference from Redis."""
-    assert matches(b"*[ab]?" + b"x" * 300 + b"*", b"a" * 9000 + b"x" * 300)
-    assert matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 10_000 + b"z")
-    assert not matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 20_000 + b"z")
-
-
-def test_a_pattern_is_compiled_once() -> None:
-    """KEYS and PUBLISH compile a long pattern once, however many names they compare with it."""
-    core = new_core()
-    session = core.open_session(NOW_US)
-    read = []
-    original = globs._parts
-
-    def counting(pattern: bytes, ignore_case: bool):
-        read.append(pattern)
-        return original(pattern, ignore_case)
-
-    pattern = b"key:" + b"?" * 300
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(globs, "_parts", counting)
-        for number in range(50):
-            core.execute(session, [b"SET", b"key:%0300d" % number, b""], NOW_US)
-        assert len(core.execute(session, [b"KEYS", pattern], NOW_US)) == 50
-        core.execute(session, [b"PSUBSCRIBE", pattern], NOW_US)
-        publisher = core.open_session(NOW_US)
-        for number in range(50):
-            assert core.execute(publisher, [b"PUBLISH", b"key:%0300d" % number, b""], NOW_US) == 1
-    assert read == [pattern] * 2
 
 
 WORDS = st.text("ab*?[]^-\\", max_size=8)
@@ -131,8 +92,6 @@ def test_the_shortest_match_of_each_star_is_enough(pattern: str, text: str) -> N
     backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
     expected = backtracking.fullmatch(text) is not None if text else not pattern
     assert matches(pattern.encode(), text.encode()) is expected
-    by_parts = _ByParts(_parts(pattern.encode(), ignore_case=False))
-    assert (by_parts(text.encode()) if text else not pattern) is expected
 
 
 def _slow(pattern: str) -> list[str]:
@@ -185,14 +144,3 @@ def test_patterns_match_as_in_redis() -> None:
                 continue  # KEYS with a single star lists all keys without matching.
             found = connection.run(b"KEYS", pattern)
             assert sorted(found) == sorted(key for key in keys if matches(pattern, key)), pattern
-
-
-@pytest.mark.redis
-@pytest.mark.parametrize("stars", [999, 1000, 1001, 1002, 1100])
-def test_the_limit_of_stars_is_that_of_redis(stars: int) -> None:
-    """A pattern with more than 1,000 stars before its end matches nothing, in redis-server and in the engine."""
-    name = b"a" * 1200
-    with servers.redis() as running, Connection(running) as connection:
-        connection.run(b"SET", name, b"")
-        for pattern in (b"a*" * stars, b"*a" * stars, b"*a" * stars + b"*", b"a**" * stars + b"a"):
-            assert (connection.run(b"KEYS", pattern) == [name]) is matches(pattern, name), pattern[:9]
