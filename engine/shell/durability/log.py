@@ -88,19 +88,13 @@ class Piece:
     proven: bool
 
 
-def pieces(data: memoryview) -> Iterator[Piece]:
+def pieces(data: memoryview, offset: int = 0) -> Iterator[Piece]:
     """Yield the parts of a file that contain commands, in order, without comment lines and the heads of blocks.
 
-    Raises DamagedError at the first damage, and TornError if the file ends within a head or block.
-
-    A piece without a head extends to the end of the file. Its reader finds where the commands end, and calls
-    `pieces_from` with that offset.
+    ``offset`` must lie between two commands. Raises DamagedError at the first damage, and TornError if the file ends
+    within a head or block. A piece without a head extends to the end of the file. Its reader finds where the commands
+    end, and continues from there.
     """
-    return pieces_from(data, 0)
-
-
-def pieces_from(data: memoryview, offset: int) -> Iterator[Piece]:
-    """Yield the pieces from ``offset`` on. The offset must lie between two commands."""
     size = len(data)
     while offset < size:
         line = bytes(data[offset : offset + HEAD_SIZE])
@@ -161,8 +155,6 @@ class Log:
         self._clock = clock
         self._on_synced = on_synced
         self.policy = EVERY_SECOND
-        #: Whether fsync is skipped for now (no-appendfsync-on-rewrite, while another file is written).
-        self.spare_syncs = False
         self.path: Path | None = None
         self.size = 0
         self.appended = self.written = self.synced = 0
@@ -209,7 +201,6 @@ class Log:
     def facts(self) -> dict[str, Any]:
         """Return INFO's facts about the current file."""
         return {
-            "aof_last_write_status": "err" if self.trouble else "ok",
             "aof_buffer_length": self.waiting,
             "aof_pending_bio_fsync": int(self._syncing),
             "aof_delayed_fsync": self.delayed,
@@ -318,7 +309,7 @@ class Log:
         try:
             if self._waiting and (force or not self._better_wait()):
                 self._write()
-            if self.policy == ALWAYS and self.synced < self.written and not self.spare_syncs:
+            if self.policy == ALWAYS and self.synced < self.written:
                 self._sync_now()
         except OSError:
             return False
@@ -371,7 +362,7 @@ class Log:
         self._note_synced(self.written)
 
     def _sync_in_time(self) -> None:
-        if self._syncing or self.synced >= self.written or self.spare_syncs:
+        if self._syncing or self.synced >= self.written:
             return
         if self._clock() - self._last_sync >= _SECOND:
             self._sync_in_background()

@@ -1,9 +1,9 @@
 """Replay of the commands of a log on an empty core, or of a master's commands on a replica's core.
 
-Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added in one operation
-(`engine.wire.bulk`), other runs of XADDs like a client's pipeline (`engine.core.dispatch.Core.execute_run`).
-hiredis parses the other commands. Data without a checksum was written by Redis, or is too long for a block. Runs of
-XADDs in such data are added in the same two ways, and its other commands are parsed strictly, one by one.
+Data is processed in large pieces. Runs of similar XADDs are added in one operation (`engine.wire.bulk`), other runs of
+XADDs like a client's pipeline (`engine.core.dispatch.Core.execute_run`). The other commands run one by one
+(`commands_in`). A piece is data verified by a block's checksum, or data that was written by Redis, or is too long for a
+block.
 
 Redis writes some commands in a form that it accepts only from itself; `as_client_command` converts them to the form
 that clients may send. Every command must succeed: after a failure, later commands would run on different data than on
@@ -51,7 +51,7 @@ from engine.core.table.registry import called_by
 from engine.core.table.unsupported import family_of
 from engine.settings.config import Config
 from engine.shell.durability.files import Files
-from engine.shell.durability.log import Piece, TornError, pieces_from, written_size
+from engine.shell.durability.log import Piece, TornError, pieces, written_size
 from engine.shell.durability.segments import Documents
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
@@ -306,7 +306,7 @@ class Commands:
                 raise DamagedError(offset, "EXEC without MULTI")
             queue, self._queue = self._queue, None
             first = len(self._core.changes.effects)
-            for at, queued in _merged_claims(queue):
+            for at, queued in queue:
                 self._run(queued, at)
             self.count += len(queue)
             self._core.changes.seal_as_one(first)
@@ -365,39 +365,6 @@ class Commands:
         self._core.changes.record(db.index, argv)
 
 
-# Redis records a delivery as XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID.
-#: Length of this XCLAIM: its name and arguments.
-_CLAIM_WORDS = 14
-#: Index of the claimed ID in this XCLAIM.
-_CLAIMED = 5
-#: Index of the argument after the claimed ID.
-_BEHIND_IDS = 6
-
-
-def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the commands of a transaction; adjacent claims that differ only in their entry are merged into one.
-
-    Redis records an XREADGROUP as one claim per entry. The merged claim has the last LASTID, which is the greatest,
-    because groups only move forward.
-    """
-    joined: list[bytes] = []
-    offset = 0
-    for at, argv in queue:
-        if len(argv) != _CLAIM_WORDS or argv[0] != b"XCLAIM" or argv[-2] != b"LASTID":
-            if joined:
-                yield offset, joined
-                joined = []
-            yield at, argv
-        elif joined and joined[:_CLAIMED] == argv[:_CLAIMED] and joined[-8:-2] == argv[_BEHIND_IDS:-2]:
-            joined[-8:] = argv[_CLAIMED:]
-        else:
-            if joined:
-                yield offset, joined
-            joined, offset = argv[:], at
-    if joined:
-        yield offset, joined
-
-
 def _failure(argv: list[bytes], error: CommandError, offset: int) -> DamagedError:
     shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
     return DamagedError(offset, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
@@ -426,11 +393,11 @@ def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 #: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
+#: Data without a checksum is searched for runs in parts of this size.
 _TOGETHER = 1 << 20
-#: Number of bytes without a checksum to copy from the mapped file at a time.
-_WINDOW = 4 * _TOGETHER
 #: Number of bytes to parse between a search that found no run and the next search, because searching is slow.
 _NEXT_SEARCH = 1 << 16
+_STAR = ord("*")
 _NOTHING: Any = object()
 
 
@@ -514,7 +481,7 @@ class Replay:
         piece that follows, if any.
         """
         size = 0
-        for piece in pieces_from(data, offset):
+        for piece in pieces(data, offset):
             if not piece.proven:
                 return piece.start, piece
             together.append(piece)
@@ -541,7 +508,7 @@ class Replay:
                         at = run_end
                         continue
                     no_run_before = at + _NEXT_SEARCH
-                at = self._parsed(commands, at, end, piece.end - end + at)
+                at = self._parsed(commands, at, end, piece.end - end)
 
     def _as_run(self, commands: bytes, at: int, offset: int) -> int:
         """Execute the run of XADDs at ``commands[at:]``; return its end, 0 if no run starts there.
@@ -561,47 +528,30 @@ class Replay:
         self._added += run.count
         return run.end
 
-    def _parsed(self, commands: bytes, at: int, end: int, offset: int) -> int:
-        """Run ``commands[at:end]``; return ``end``. ``offset``: their offset in the file, for errors."""
-        reader = hiredis.Reader(notEnoughData=_NOTHING)
+    def _parsed(self, commands: bytes, at: int, end: int, shift: int) -> int:
+        """Run ``commands[at:end]``; return ``end``. ``shift``: difference between offsets in the file and these."""
         try:
-            reader.feed(commands, at, end - at)
-            found = list(iter(reader.gets, _NOTHING))
-            for argv in found:
-                b"".join(argv)
-        except (hiredis.ProtocolError, TypeError):
-            raise DamagedError(offset, "the checksum is right, but these are not commands") from None
-        if reader.has_data() or not all(found):
-            raise DamagedError(offset, "the checksum is right, but a command is incomplete")
-        for argv in found:
-            self._apply(argv, offset)
+            at = self._run_commands(memoryview(commands)[:end], at, end, shift)
+        except TornError as error:
+            raise DamagedError(error.offset, "the checksum is right, but a command is incomplete") from None
+        if at != end:
+            raise DamagedError(at + shift, "the checksum is right, but these are not commands")
         return end
 
-    def _unproven(self, data: memoryview, start: int) -> int:
-        """Run commands without a checksum from ``start`` on; return where they end."""
-        window = bytes(data[start : start + _WINDOW])
-        base, at, no_run_before = start, 0, start
-        while True:
-            if at + _TOGETHER > len(window) and base + len(window) < len(data):
-                self._relieve()
-                base += at
-                window, at = bytes(data[base : base + _WINDOW]), 0
-            offset = base + at
-            if window[at : at + 1] != b"*":
-                return offset
-            if not self._commands.in_transaction and offset >= no_run_before:
-                run_end = self._as_run(window, at, offset)
-                if run_end:
-                    at = run_end
-                    continue
-                no_run_before = offset + _NEXT_SEARCH
-            try:
-                argv, at = parse_command(window, at, base)
-            except TornError:
-                # Possibly a long command, only partly in the window.
-                argv, base = parse_command(data, offset)
-                window, at = bytes(data[base : base + _WINDOW]), 0
-            self._apply(argv, offset)
+    def _unproven(self, data: memoryview, at: int) -> int:
+        """Run commands without a checksum from ``at`` on; return where they end."""
+        while at < len(data) and data[at] == _STAR:
+            part = b"" if self._commands.in_transaction else bytes(data[at : at + _TOGETHER])
+            run_end = self._as_run(part, 0, at) if part else 0
+            at = at + run_end if run_end else self._run_commands(data, at, at + _NEXT_SEARCH)
+            self._relieve()
+        return at
+
+    def _run_commands(self, data: memoryview, at: int, until: int, shift: int = 0) -> int:
+        for argv, end in commands_in(data, at, until, shift):
+            self._apply(argv, at + shift)
+            at = end
+        return at
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -626,43 +576,39 @@ def _unexpected(offset: int, word: bytes, error: BaseException) -> DamagedError:
     return DamagedError(offset, f"{name} ... caused an unexpected error: {error.__cause__ or error!r}")
 
 
-def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:
-    """Parse the command at ``at``, strictly; return its name with the arguments, and the offset where it ends.
-
-    ``base`` is added to offsets in errors.
+def as_written(argv: Any) -> bytes:
+    """Return a command that hiredis has parsed in the form in which servers write it. Raises TypeError for any other
+    data.
     """
-    count, position = _header(data, at, b"*", base)
-    if count < 1:
-        raise DamagedError(base + at, "a command without words")
-    argv = []
-    for _ in range(count):
-        begin = position
+    if type(argv) is not list or not argv:
+        raise TypeError("not a command")
+    b"".join(argv)
+    return hiredis.pack_command(tuple(argv))
+
+
+def commands_in(data: memoryview, at: int, until: int, shift: int = 0) -> Iterator[tuple[list[bytes], int]]:
+    """Yield the commands that start in ``data[at:until]``, with the end of each. Anything but a command ends them.
+
+    Raises DamagedError for a command that is not in the form in which servers write it, and TornError if the data ends
+    within a command; ``shift`` is added to their offset.
+    """
+    reader = hiredis.Reader(notEnoughData=_NOTHING)
+    fed = at
+    while at < min(until, len(data)) and data[at] == _STAR:
         try:
-            size, position = _header(data, position, b"$", base)
-        except TornError:
-            raise TornError(base + at) from None
-        end = position + size
-        if end + 2 > len(data):
-            if bytes(data[end:]) != b"\r\n"[: max(len(data) - end, 0)]:
-                raise DamagedError(base + begin, "the length of a word differs from its header")
-            raise TornError(base + at)
-        if bytes(data[end : end + 2]) != b"\r\n":
-            raise DamagedError(base + begin, "the length of a word differs from its header")
-        argv.append(bytes(data[position:end]))
-        position = end + 2
-    return argv, position
-
-
-def _header(data: bytes | memoryview, at: int, mark: bytes, base: int) -> tuple[int, int]:
-    line = bytes(data[at : at + 24])
-    end = line.find(b"\r\n")
-    digits = line[1:end] if end >= 0 else line[1:].rstrip(b"\r")
-    if (line and line[:1] != mark) or (digits and (not digits.isdigit() or (digits[:1] == b"0" and digits != b"0"))):
-        raise DamagedError(base + at, f"expected '{mark.decode()}' and a number")
-    if end < 0:
-        if len(line) == 24:
-            raise DamagedError(base + at, "a number without a line end")
-        raise TornError(base + at)
-    if not digits:
-        raise DamagedError(base + at, f"expected '{mark.decode()}' and a number")
-    return int(digits), at + end + 2
+            argv = reader.gets()
+            if argv is _NOTHING:
+                if fed == len(data):
+                    raise TornError(at + shift)
+                reader.feed(bytes(data[fed : fed + _NEXT_SEARCH]))
+                fed = min(fed + _NEXT_SEARCH, len(data))
+                continue
+            # hiredis does not check the line ends after words.
+            written = as_written(argv)
+            is_written = data[at : at + len(written)] == written
+        except (hiredis.ProtocolError, TypeError):
+            is_written = False
+        if not is_written:
+            raise DamagedError(at + shift, "this is not a command, or a length in it is wrong")
+        at += len(written)
+        yield argv, at

@@ -13,23 +13,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+
+import hiredis
 
 from engine.core.dispatch import Core
 from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
-from engine.shell.durability.recovery import Commands
+from engine.shell.durability.recovery import Commands, as_written
 from engine.wire.bulk import Scanner
-from engine.wire.parser import RequestParser
 
 #: Maximum number of bytes to parse at a time.
 _PIECE = 1 << 16
 #: Microseconds of work per event-loop iteration.
 _SHARE_US = 2000
-#: Mask for the number of commands that have run: the time is checked after every 16 commands.
-_CHECK_EVERY = 15
+#: Number of commands that run between two looks at the clock.
+_AT_ONCE = 16
 #: Minimum size of input that is searched for a pipeline of XADDs.
 _PIPELINE = 256
+_NOTHING: Any = object()
 
 
 class Intake:
@@ -53,17 +56,16 @@ class Intake:
         session.addr, session.laddr = address
         self._pass_on_bytes = pass_on
         self._commands = Commands(core, session, 0)
-        self._parser = RequestParser()
+        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
         self._scanner = Scanner()
         #: Bytes to parse.
         self._pieces: deque[bytes] = deque()
-        #: Parsed commands to run.
-        self._parsed: list[list[bytes]] = []
-        self._at = 0
+        #: Number of bytes in the reader.
+        self._unread = 0
+        #: Whether all complete commands received so far have run.
+        self.is_idle = True
         #: Offset of the end of the commands that have run.
         self._position = offset
-        #: Offset of the end of the parsed bytes.
-        self._end = offset
         #: Offset of the end of the bytes passed on.
         self._passed = offset
         #: Bytes that arrived and were not passed on.
@@ -91,6 +93,7 @@ class Intake:
         """Add received bytes."""
         self._raw.append(data)
         self.waiting += len(data)
+        self.is_idle = False
         if len(data) <= _PIECE:
             self._pieces.append(data)
         else:
@@ -107,69 +110,49 @@ class Intake:
         changes.replaying = core.serve_later = True
         try:
             while not self.is_idle and now_us() - now < _SHARE_US:
-                if self._at < len(self._parsed):
-                    self._run(now + _SHARE_US)
-                else:
-                    self._parse()
+                for _ in range(_AT_ONCE):
+                    self._take_one()
         finally:
             changes.replaying = core.serve_later = False
             self._pass_on()
         if changes.ready:
             core.serve()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether all complete commands received so far have run."""
-        return self._at == len(self._parsed) and not self._pieces
+    # -- commands -----------------------------------------------------------------------------------------------------
 
-    # -- parsing ------------------------------------------------------------------------------------------------------
+    def _take_one(self) -> None:
+        """Run the next command, or add the next piece to the reader."""
+        try:
+            argv = self._reader.gets()
+            if argv is _NOTHING:
+                if self._pieces:
+                    self._take_piece(self._pieces.popleft())
+                else:
+                    self.is_idle = True
+                return
+            size = len(as_written(argv))
+        except (hiredis.ProtocolError, TypeError):
+            raise DamagedError(self._position, "this is not a command") from None
+        if argv[0].upper() == b"REPLCONF":
+            self.is_asked = True
+        else:
+            self._commands.apply(argv, self._position)
+        self._position += size
+        self._unread -= size
 
-    def _parse(self) -> None:
-        """Parse the next piece; a pipeline of XADDs at its start is run in one operation."""
-        parser, core = self._parser, self._core
-        piece = self._pieces.popleft()
-        if parser.at_boundary and not self._commands.in_transaction and len(piece) >= _PIPELINE:
+    def _take_piece(self, piece: bytes) -> None:
+        """Add a piece to the reader; a pipeline of XADDs at its start is run in one operation."""
+        core = self._core
+        self.waiting -= len(piece)
+        if not self._unread and not self._commands.in_transaction and len(piece) >= _PIPELINE:
             run = self._scanner.scan(piece) if not core.divided.running else None
             if run is not None and core.execute_run(self._session, run, self._commands.now_us) is not None:
                 self._commands.count += run.count
-                self._took(run.end)
-                self._position = self._end
-                if run.end < len(piece):
-                    self._pieces.appendleft(piece[run.end :])
-                return
-        self._parsed, self._at = parser.parse(piece), 0
-        self._took(len(piece))
-        self._end_piece()
-
-    def _took(self, size: int) -> None:
-        self._end += size
-        self.waiting -= size
-
-    # -- running ------------------------------------------------------------------------------------------------------
-
-    def _run(self, until: int) -> None:
-        parsed, apply = self._parsed, self._commands.apply
-        while self._at < len(parsed):
-            argv = parsed[self._at]
-            self._at += 1
-            if argv[0].upper() == b"REPLCONF":
-                self.is_asked = True
-            else:
-                apply(argv, self._position)
-            self._position += _size(argv)
-            if not self._at & _CHECK_EVERY and now_us() > until:
-                return
-        self._end_piece()
-
-    def _end_piece(self) -> None:
-        """Update the position if everything parsed has run. Raises DamagedError if the next bytes are not commands."""
-        if self._at < len(self._parsed):
-            return
-        if self._parser.error is not None:
-            raise DamagedError(self._position, self._parser.error.decode("utf-8", "backslashreplace"))
-        if self._parser.at_boundary:
-            # Empty lines between commands count, too.
-            self._position = self._end
+                self._position += run.end
+                piece = piece[run.end :]
+        if piece:
+            self._reader.feed(piece)
+            self._unread += len(piece)
 
     # -- passing on --------------------------------------------------------------------------------------------------
 
@@ -187,15 +170,6 @@ class Intake:
             self._pass_on_bytes(block)
 
 
-def _size(argv: list[bytes]) -> int:
-    """Return the number of bytes of a command as servers write it."""
-    size = len(b"*%d\r\n" % len(argv))
-    for word in argv:
-        count = len(word)
-        size += count + (6 if count < 10 else 7 if count < 100 else 5 + len(str(count)))
-    return size
-
-
 class LogOffset:
     """Position of one replica's log in its master's stream, since the last full synchronisation. Offsets are those of
     the history, in bytes.
@@ -205,7 +179,7 @@ class LogOffset:
         #: Positions up to which the stream was passed to the log, and which are not known to be on disk, in order. Each
         #: is (offset in the log, offset in the history).
         self._waiting: list[tuple[int, int]] = []
-        #: Offset known to be on disk; -1 if there is none.
+        #: Offset known to be on disk; -1 if unknown.
         self._on_disk = -1
 
     def clear(self) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import islice
 
 import pytest
 
-from engine.shell.durability.recovery import parse_command
+from engine.shell.durability.recovery import commands_in
 from engine.wire.bulk import UniformAdds
 from streamwire.frames import frame
 
@@ -31,8 +32,7 @@ def assert_equals_twin(data: bytes) -> int:
     if found is None:
         return 0
     at, frames, sizes, ids = 0, [], [], []
-    for _ in range(found.count):
-        words, at = parse_command(data, at)
+    for words, at in islice(commands_in(memoryview(data), 0, len(data)), found.count):  # noqa: B007 - the end is used
         assert words[:2] == [b"XADD", found.key]
         ms, seq = map(int, words[2].split(b"-"))
         assert words[2] == b"%d-%d" % (ms, seq)

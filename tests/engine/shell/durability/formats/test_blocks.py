@@ -10,7 +10,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.shell.durability.log import HEAD_SIZE, TornError, head, pieces
 from engine.shell.durability.log_files import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
-from engine.shell.durability.recovery import as_client_command, parse_command
+from engine.shell.durability.recovery import as_client_command, commands_in
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
 
@@ -85,10 +85,10 @@ ARGVS = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 def test_a_command_is_read_strictly(argv):
     """A command is read as it was written, and every shorter piece of it is torn."""
     data = encode(argv)
-    assert parse_command(data, 0) == (argv, len(data))
-    for size in range(len(data)):
+    assert list(commands_in(memoryview(data), 0, 1)) == [(argv, len(data))]
+    for size in range(1, len(data)):
         with pytest.raises(TornError):
-            parse_command(data[:size], 0)
+            list(commands_in(memoryview(data)[:size], 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_command_is_read_strictly(argv):
 def test_invalid_commands_are_damage(data):
     """Wrong type bytes, invalid numbers and words of another length are damage."""
     with pytest.raises(DamagedError):
-        parse_command(data, 0)
+        list(commands_in(memoryview(data), 0, 1))
 
 
 @pytest.mark.parametrize(
