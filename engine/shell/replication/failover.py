@@ -1,9 +1,9 @@
 """Waiting for replicas: FAILOVER, by which a master hands over to a replica, and the shutdown of a master.
 
-                BEGIN                  SYNCED                     ACCEPTED, REJECTED, ABORT
+              FAILOVER            caught up                 accepted, rejected, ABORT
     NONE ───────────────> WAITING ─────────────────> HANDING_OVER ──────────────────────────> NONE
                              │
-                             └── GIVEN_UP, ABORT ──> NONE
+                             └── timeout, ABORT ───> NONE
 
 During a failover, clients that write wait, so that a replica can catch up. WAITING ends when a replica has caught up,
 when the timeout expires, or by FAILOVER ABORT. If a replica has caught up, or if the timeout expires with FORCE, the
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import Enum
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
@@ -32,7 +32,6 @@ from engine.shell.replication.master import Master
 from engine.shell.replication.replica import ReplicaRole
 from engine.shell.replication.replicas import Clients, Replica, Sync
 from engine.text import messages
-from streamwire.machine import Machine
 
 
 class Stage(Enum):
@@ -43,29 +42,6 @@ class Stage(Enum):
     WAITING = "waiting-for-sync"
     #: A replica was asked to become the master.
     HANDING_OVER = "failover-in-progress"
-
-
-class FailoverEvent(Enum):
-    """Events of a failover."""
-
-    BEGIN = auto()
-    SYNCED = auto()
-    GIVEN_UP = auto()
-    ACCEPTED = auto()
-    REJECTED = auto()
-    ABORT = auto()
-
-
-_S, _E = Stage, FailoverEvent
-_TABLE = {
-    (_S.NONE, _E.BEGIN): _S.WAITING,
-    (_S.WAITING, _E.SYNCED): _S.HANDING_OVER,
-    (_S.WAITING, _E.GIVEN_UP): _S.NONE,
-    (_S.WAITING, _E.ABORT): _S.NONE,
-    (_S.HANDING_OVER, _E.ACCEPTED): _S.NONE,
-    (_S.HANDING_OVER, _E.REJECTED): _S.NONE,
-    (_S.HANDING_OVER, _E.ABORT): _S.NONE,
-}
 
 
 class HeldWrites:
@@ -140,19 +116,19 @@ class Failover(HeldWrites):
         self._master = master
         self._following = following
         self._offset = offset
-        self._machine = Machine("the failover", _TABLE, Stage.NONE)
+        self._stage = Stage.NONE
         self._target: tuple[str, int] | None = None
         self._force = False
 
     @property
     def is_on(self) -> bool:
         """Whether a failover is in progress."""
-        return self._machine.state is not Stage.NONE
+        return self._stage is not Stage.NONE
 
     @property
     def shown(self) -> str:
         """Stage, as INFO shows it."""
-        return str(self._machine.state.value)
+        return str(self._stage.value)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -174,7 +150,7 @@ class Failover(HeldWrites):
             if replica.state is not Sync.ONLINE:
                 raise CommandError(b"ERR FAILOVER target replica is not online.")
         LOG.info("failover to %s started, holding writes", _shown(address))
-        self._machine.fire(FailoverEvent.BEGIN)
+        self._stage = Stage.WAITING
         self._target, self._force = address, force
         self.hold(timeout / 1000)
         self._master.request_acks_soon()
@@ -184,7 +160,7 @@ class Failover(HeldWrites):
         """Run FAILOVER ABORT."""
         if not self.is_on:
             raise CommandError(messages.NO_FAILOVER)
-        self._lead_again(FailoverEvent.ABORT, "FAILOVER ABORT")
+        self._lead_again("FAILOVER ABORT")
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -201,14 +177,14 @@ class Failover(HeldWrites):
             LOG.warning("failover: %s has not caught up, handing over anyway (FORCE)", _shown(self._target))
             self._hand_over_to(*self._target)
         else:
-            self._lead_again(FailoverEvent.GIVEN_UP, "no replica caught up in time")
+            self._lead_again("no replica caught up in time")
 
     def _hand_over(self, replica: Replica) -> None:
         LOG.info("failover: %s has caught up, handing over", replica.name)
         self._hand_over_to(*replica.address)
 
     def _hand_over_to(self, host: str, port: int) -> None:
-        self._machine.fire(FailoverEvent.SYNCED)
+        self._stage = Stage.HANDING_OVER
         self.stop_waiting()
         self._following.follow(host.encode(), port, self._handed_over)
         # Send blocked clients their errors.
@@ -217,15 +193,15 @@ class Failover(HeldWrites):
     def _handed_over(self, why_not: str) -> None:
         """End the failover: the other server is the master, or has rejected this for a reason."""
         if why_not:
-            self._lead_again(FailoverEvent.REJECTED, why_not)
+            self._lead_again(why_not)
             return
-        self._machine.fire(FailoverEvent.ACCEPTED)
+        self._stage = Stage.NONE
         LOG.info("failover completed")
         self.end()
 
-    def _lead_again(self, event: FailoverEvent, why: str) -> None:
+    def _lead_again(self, why: str) -> None:
         LOG.warning("failover to %s failed, this server remains the master: %s", _shown(self._target), why)
-        self._machine.fire(event)
+        self._stage = Stage.NONE
         self._following.lead()
         self.end()
 

@@ -26,7 +26,7 @@ from engine.shell.durability.log import encode_effects
 from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
-from engine.shell.replication.replicas import Clients, FullSyncs, Replica, Sync, SyncEvent
+from engine.shell.replication.replicas import Clients, FullSyncs, Replica, Sync
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 #: Blocks with a smaller total size in bytes are joined before they are sent.
@@ -203,7 +203,7 @@ class Master:
         replica.offset = offset - 1
         blocks = history.since(offset)
         name = b" " + history.id if b"psync2" in replica.announced.capabilities else b""
-        replica.fire(SyncEvent.CONTINUED)
+        replica.state = Sync.ONLINE
         replica.last_sign = self._clock()
         self._release()
         self.online.append(replica)

@@ -16,6 +16,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.replication import Replication
 from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.shell.clock import Ticker
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
@@ -59,7 +60,7 @@ class Node(Replication):
         self.abort_shutdown = self._shutdown.abort
         self.tell_master = following.tell_master
         self.loading = following.loading
-        self._ticker: asyncio.TimerHandle | None = None
+        self._ticker: Ticker | None = None
 
     def start(self) -> None:
         """Start serving the core's requests."""
@@ -67,7 +68,7 @@ class Node(Replication):
         self._disk.on_other_data = self.master.restart
         self._disk.set_position_source(lambda: self.following.position if self.follows else self.master.position)
         self.master.judge()
-        self._tick()
+        self._ticker = Ticker(self._loop, 1.0, self._tick)
         master = self._core.config.value("replicaof", tuple)
         position = self._disk.loaded
         if position is not None and position.db < len(self._core.databases):
@@ -96,15 +97,13 @@ class Node(Replication):
         self._shutdown.check_soon()
 
     def _tick(self) -> None:
-        # Schedule the next tick first, so that an error does not stop the timer.
-        self._ticker = self._loop.call_later(1.0, self._tick)
         if not self._disk.is_ending:
             self.master.tick()
 
     def stop(self) -> None:
         """Stop everything: the process is exiting."""
         if self._ticker is not None:
-            self._ticker.cancel()
+            self._ticker.stop()
         self._failover.stop_waiting()
         self._shutdown.stop_waiting()
         self.following.stop()

@@ -1,10 +1,10 @@
 """Replicas of a master: the states of one replica, and the file with all data that it may need first.
 
-                 CONTINUED (the backlog has all bytes that the replica lacks)
+                 the backlog has all bytes that the replica lacks
     WAITING ─────────────────────────────────────────────────────────────> ONLINE
-       │ IMAGE_TAKEN              SENT                                       ^
+       │ image taken              file sent                                  ^
        └─────────────> RECEIVING ────────────────────────────────────────────┘
-                           │ SENT_ALONE
+                           │ only the file was requested
                            └─────────────────────────────────────────────> SERVED
 
 A replica that needs all data is WAITING until an image of the data is taken. A thread writes the image to a temporary
@@ -28,7 +28,7 @@ from typing import Protocol
 
 from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
-from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION
 from engine.core.keyspace.image import ImageBuilder
 from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
@@ -37,7 +37,6 @@ from engine.shell.durability.background import Attempt, Background, free_in_thre
 from engine.shell.durability.files import Files
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
-from streamwire.machine import Machine
 
 
 class Sync(Enum):
@@ -53,21 +52,6 @@ class Sync(Enum):
     SERVED = auto()
 
 
-class SyncEvent(Enum):
-    """Events of the synchronisation."""
-
-    CONTINUED = auto()
-    IMAGE_TAKEN = auto()
-    SENT = auto()
-    SENT_ALONE = auto()
-
-
-_TABLE = {
-    (Sync.WAITING, SyncEvent.CONTINUED): Sync.ONLINE,
-    (Sync.WAITING, SyncEvent.IMAGE_TAKEN): Sync.RECEIVING,
-    (Sync.RECEIVING, SyncEvent.SENT): Sync.ONLINE,
-    (Sync.RECEIVING, SyncEvent.SENT_ALONE): Sync.SERVED,
-}
 #: Names of the states in INFO.
 _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.ONLINE: "online"}
 
@@ -80,8 +64,8 @@ _ANY_VERSION = b"rdb-any"
 _BY_CHANNEL = b"rdb-channel-repl"
 #: Newest RDB version that Redis 8.0 reads.
 _VERSION_OF_REDIS_8 = 12
-#: Newest RDB version that Valkey 8 reads.
-_VERSION_OF_VALKEY_8 = 11
+#: Newest RDB version of Redis that Valkey reads.
+_VERSION_OF_VALKEY = 11
 #: First major version of Valkey that announces its version.
 _OF_VALKEY = 8
 
@@ -150,16 +134,7 @@ class Replica:
     waiting: list[bytes | memoryview] = field(default_factory=list)
     waiting_size: int = 0
     _over_soft_since: float | None = None
-    _machine: Machine[Sync, SyncEvent] = field(default_factory=lambda: Machine("a replica", _TABLE, Sync.WAITING))
-
-    @property
-    def state(self) -> Sync:
-        """State of the synchronisation."""
-        return self._machine.state
-
-    def fire(self, event: SyncEvent) -> None:
-        """Report an event to the state machine."""
-        self._machine.fire(event)
+    state: Sync = Sync.WAITING
 
     @property
     def name(self) -> str:
@@ -298,7 +273,7 @@ class FullSyncs:
             return NEWEST_VERSION
         major = announced.version.partition(b".")[0]
         if major.isdigit() and int(major) >= _OF_VALKEY:
-            return VALKEY_VERSION if int(major) > _OF_VALKEY else _VERSION_OF_VALKEY_8
+            return _VERSION_OF_VALKEY
         return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in announced.capabilities else configured
 
     def _start_soon(self) -> None:
@@ -368,7 +343,7 @@ class FullSyncs:
     def _receive(self, replica: Replica, offset: int) -> None:
         """Make a replica a receiver of the current file, whose image is of this offset."""
         self._receivers[replica] = 0
-        replica.fire(SyncEvent.IMAGE_TAKEN)
+        replica.state = Sync.RECEIVING
         replica.last_sign = self._clock()
         if not replica.announced.rdb_only:
             self.behind.append(replica)
@@ -402,9 +377,9 @@ class FullSyncs:
         """Send the stream to a replica that has been sent its whole file."""
         del self._receivers[replica]
         if replica.announced.rdb_only:
-            replica.fire(SyncEvent.SENT_ALONE)
+            replica.state = Sync.SERVED
             return
-        replica.fire(SyncEvent.SENT)
+        replica.state = Sync.ONLINE
         self.behind.remove(replica)
         self._go_online(replica)
 

@@ -11,7 +11,6 @@ import pytest
 from tests import servers
 from tests.engine.shell.replication.pairs import assert_same, info, redis_following, settled, wait_until_up
 from tests.servers.connection import Connection
-from tests.servers.keyspaces import everything
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
@@ -66,16 +65,6 @@ def some_of_everything(run: Any) -> None:
     run("SELECT", 0)
 
 
-def test_a_replica_gets_existing_data_and_later_commands(master, engine):
-    """After a full synchronisation, and after more commands, all keys are the same on both."""
-    some_of_everything(master.run)
-    with redis_following(engine) as replica:
-        assert everything(replica.run) == everything(master.run)
-        some_of_everything(lambda *words: master.run(words[0], b"new" if words[0] == "XADD" else words[1], *words[2:]))
-        assert_same(master, replica)
-    assert not [path for path in engine.directory.iterdir() if path.name.startswith("temp-")]
-
-
 def test_a_transaction_and_messages_reach_the_replica(master, replica):
     """The changes of a transaction in two databases reach the replica, and published messages reach its subscribers."""
     replica.run("SUBSCRIBE", "news")
@@ -90,15 +79,6 @@ def test_a_transaction_and_messages_reach_the_replica(master, replica):
     replica.run("UNSUBSCRIBE")
     replica.run("SUNSUBSCRIBE")
     assert_same(master, replica)
-
-
-def test_keys_expire_at_the_replica(master, replica):
-    """Keys that expire on the master are deleted at the replica too."""
-    master.run("SET", "soon", "v", "PX", 30)
-    master.run("SET", "asked", "v", "PX", 1)
-    wait_for(lambda: master.run("DBSIZE") == 0, "the keys to expire")
-    settled(master)
-    assert replica.run("DBSIZE") == 0
 
 
 def test_a_replica_that_lacks_more_than_the_backlog_gets_all_data(master, engine):
