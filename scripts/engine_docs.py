@@ -11,7 +11,7 @@ import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
 from engine.settings.directives import DIRECTIVES, IGNORED, Directive, Mark
-from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, VersionOfFiles, YesNo
+from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, YesNo
 from scripts.generated import ROOT, Part
 
 _REFERENCE = ROOT / "docs" / "reference"
@@ -69,8 +69,6 @@ def _values(kind: Kind) -> str:
         return ""
     if isinstance(kind, Choice):
         return " ".join(kind.choices)
-    if isinstance(kind, VersionOfFiles):
-        return f"{kind.low} to {kind.high}, {kind.valkey}"
     if isinstance(kind, Integer):
         return f"≥{kind.low}" if kind.high in _NO_UPPER_BOUND else f"{kind.low}..{kind.high}"
     return "bytes" if isinstance(kind, Memory) else ""

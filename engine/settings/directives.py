@@ -25,10 +25,8 @@ from engine.settings.kinds import (
     MemoryOrPercent,
     Octal,
     OutputLimits,
-    Percentiles,
     SavePoints,
     Text,
-    VersionOfFiles,
     Words,
     YesNo,
     file_name,
@@ -121,7 +119,6 @@ _TABLE: tuple[Directive, ...] = (
     _text("tls-client-cert-file", ""),
     _text("tls-client-key-file", ""),
     _text("tls-client-key-file-pass", ""),
-    _text("tls-dh-params-file", ""),
     _text("tls-ca-cert-file", ""),
     _text("tls-ca-cert-dir", ""),
     _choice("tls-auth-clients", "yes", "no yes optional"),
@@ -130,8 +127,6 @@ _TABLE: tuple[Directive, ...] = (
     _text("tls-protocols", ""),
     _text("tls-ciphers", ""),
     _text("tls-ciphersuites", ""),
-    _yes_no("tls-prefer-server-ciphers", False),
-    _yes_no("tls-session-caching", True),
     # the process
     _text("pidfile", "", FIXED),
     _choice("loglevel", "notice", "debug verbose notice warning"),
@@ -164,12 +159,11 @@ _TABLE: tuple[Directive, ...] = (
     _integer("slowlog-max-len", 128, 0, I64_MAX, alias="commandlog-slow-execution-max-len"),
     _integer("latency-monitor-threshold", 0, 0, I64_MAX),
     _yes_no("latency-tracking", True),
-    _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9"),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000"),
     _text("dbfilename", "dump.rdb", PROTECTED, _DB_FILE),
     _choice("save-format", "rdb", "rdb psb"),
-    Directive("rdb-version", VersionOfFiles(10, 14, 80), 10),
+    _integer("rdb-version", 10, 10, 14),
     _yes_no("skip-unsupported-types", False),
     _yes_no("rdbchecksum", True, FIXED),
     _yes_no("stop-writes-on-bgsave-error", True),
@@ -177,7 +171,6 @@ _TABLE: tuple[Directive, ...] = (
     _text("appendfilename", "appendonly.aof", FIXED, _LOG_FILE),
     _text("appenddirname", "appendonlydir", FIXED, _LOG_DIRECTORY),
     _choice("appendfsync", "everysec", "everysec always no"),
-    _yes_no("no-appendfsync-on-rewrite", False),
     _integer("auto-aof-rewrite-percentage", 100, 0, I32_MAX),
     _memory("auto-aof-rewrite-min-size", 64 << 20),
     _yes_no("aof-load-truncated", True),
@@ -199,7 +192,6 @@ _TABLE: tuple[Directive, ...] = (
     _integer("repl-backlog-ttl", 3600, 0, I64_MAX),
     _yes_no("repl-diskless-sync", True),
     _integer("repl-diskless-sync-delay", 0, 0, I32_MAX),
-    _choice("repl-diskless-load", "disabled", "disabled on-empty-db swapdb"),
     _integer("min-replicas-to-write", 0, 0, I32_MAX, alias="min-slaves-to-write"),
     _integer("min-replicas-max-lag", 10, 0, I32_MAX, alias="min-slaves-max-lag"),
 )
@@ -229,19 +221,20 @@ crash-memcheck-enabled daemonize disable-thp dual-channel-replication-enabled dy
 enable-module-command events-per-io-thread extended-redis-compatibility gopher-enabled hash-max-listpack-entries
 hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hash-seed hide-user-data-from-log
 hll-sparse-max-bytes hz ignore-warnings import-mode io-threads io-threads-do-reads jemalloc-bg-thread
-key-memory-histograms lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del
-lazyfree-lazy-user-flush lfu-decay-time lfu-log-factor list-compress-depth list-max-listpack-size
-list-max-ziplist-entries list-max-ziplist-size list-max-ziplist-value locale-collate log-timestamp-format lookahead
-lua-enable-deprecated-api lua-enable-insecure-api lua-replicate-commands lua-time-limit max-new-connections-per-cycle
-max-new-tls-connections-per-cycle maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples mptcp oom-score-adj
-oom-score-adj-values prefetch-batch-max-size proc-title-template propagation-error-behavior rdb-del-sync-files
-rdb-save-incremental-fsync rdb-version-check rdbcompression rdma-bind rdma-completion-vector rdma-port rdma-rx-size
-repl-disable-tcp-nodelay repl-diskless-sync-max-replicas repl-mptcp
-replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush
-sanitize-dump-payload server-cpulist server_cpulist set-max-intset-entries set-max-listpack-entries
-set-max-listpack-value set-proc-title slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id
-stream-node-max-bytes stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident
-tls-auto-reload-interval tls-cluster tls-session-cache-size tls-session-cache-timeout tracking-table-max-keys
+key-memory-histograms latency-tracking-info-percentiles lazyfree-lazy-eviction lazyfree-lazy-expire
+lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush lfu-decay-time lfu-log-factor
+list-compress-depth list-max-listpack-size list-max-ziplist-entries list-max-ziplist-size list-max-ziplist-value
+locale-collate log-timestamp-format lookahead lua-enable-deprecated-api lua-enable-insecure-api lua-replicate-commands
+lua-time-limit max-new-connections-per-cycle max-new-tls-connections-per-cycle maxmemory-eviction-tenacity
+maxmemory-policy maxmemory-samples mptcp no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values
+prefetch-batch-max-size proc-title-template propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync
+rdb-version-check rdbcompression rdma-bind rdma-completion-vector rdma-port rdma-rx-size repl-disable-tcp-nodelay
+repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp replica-full-sync-buffer-limit
+replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload server-cpulist server_cpulist
+set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title slave-lazy-flush
+slot-migration-max-failover-repl-bytes socket-mark-id stream-node-max-bytes stream-node-max-entries supervised
+syslog-enabled syslog-facility syslog-ident tls-auto-reload-interval tls-cluster tls-dh-params-file
+tls-prefer-server-ciphers tls-session-cache-size tls-session-cache-timeout tls-session-caching tracking-table-max-keys
 unixsocketgroup vset-force-single-threaded-execution zset-max-listpack-entries zset-max-listpack-value
 zset-max-ziplist-entries zset-max-ziplist-value
 """

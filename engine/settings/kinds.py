@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from engine.text import messages
-from engine.text.longdouble import DECIMAL
 
 I32_MAX = (1 << 31) - 1
 I64_MAX = (1 << 63) - 1
@@ -39,7 +38,7 @@ class Kind(Protocol):
 
 
 class OneWord:
-    """Base of kinds whose values are one word. They implement ``parse_word`` instead of ``parse``."""
+    """Base of kinds whose values are one word, stored as a number or as bytes. They implement ``parse_word``."""
 
     several_words = False
 
@@ -53,6 +52,10 @@ class OneWord:
     def parse_word(self, word: bytes) -> Any:
         """Return the value of ``word``. Raises ConfigError."""
         raise NotImplementedError
+
+    def text(self, value: Any) -> bytes:
+        """See ``Kind``."""
+        return value if isinstance(value, bytes) else b"%d" % value
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -83,10 +86,6 @@ class Integer(OneWord):
         """See ``OneWord``."""
         return check_range(parse_integer(word), self.low, self.high)
 
-    def text(self, value: int) -> bytes:
-        """See ``Kind``."""
-        return b"%d" % value
-
 
 _UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
 
@@ -114,10 +113,6 @@ class Memory(OneWord):
     def parse_word(self, word: bytes) -> int:
         """See ``OneWord``."""
         return check_range(parse_memory(word), self.low, I64_MAX)
-
-    def text(self, value: int) -> bytes:
-        """See ``Kind``."""
-        return b"%d" % value
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +152,8 @@ class YesNo(OneWord):
         return b"yes" if value else b"no"
 
 
-class _Shown(OneWord):
-    """Base of kinds whose values are stored as the bytes that CONFIG GET shows."""
-
-    def text(self, value: bytes) -> bytes:
-        """See ``Kind``."""
-        return value
-
-
 @dataclass(frozen=True, slots=True)
-class Choice(_Shown):
+class Choice(OneWord):
     """One of ``choices``, in any case: bytes, spelled as in ``choices``."""
 
     choices: tuple[str, ...]
@@ -180,7 +167,7 @@ class Choice(_Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Text(_Shown):
+class Text(OneWord):
     """Any text that ``check`` accepts: bytes."""
 
     check: Callable[[bytes], None] | None = None
@@ -202,7 +189,7 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
     return check
 
 
-class MemoryOrPercent(_Shown):
+class MemoryOrPercent(OneWord):
     """A size in bytes, or a percentage of maxmemory: bytes such as ``100000`` or ``50%``."""
 
     def parse_word(self, word: bytes) -> bytes:
@@ -264,18 +251,6 @@ class EventLetters(OneWord):
     def text(self, value: Events) -> bytes:
         """See ``Kind``."""
         return value.shown
-
-
-@dataclass(frozen=True, slots=True)
-class VersionOfFiles(Integer):
-    """The kind of rdb-version: int from ``low`` to ``high``, or ``valkey``, the version of files of Valkey 9.0."""
-
-    valkey: int
-
-    def parse_word(self, word: bytes) -> int:
-        """See ``OneWord``."""
-        value = parse_integer(word)
-        return value if value == self.valkey else check_range(value, self.low, self.high)
 
 
 #: A number with at least this many digits is rejected, because Python rejects numbers of thousands of digits.
@@ -357,29 +332,8 @@ class OutputLimits:
         return b" ".join(b"%b %d %d %d" % (name, *value[name]) for name in CLIENT_CLASSES)
 
 
-class Percentiles:
-    """The kind of latency-tracking-info-percentiles: a tuple of float, each from 0 to 100."""
-
-    several_words = True
-
-    def parse(self, words: Sequence[bytes], before: Any) -> tuple[float, ...]:
-        """See ``Kind``."""
-        del before
-        numbers = tuple(float(word) for word in words if DECIMAL.fullmatch(word))
-        if len(numbers) < len(words) or not all(0 <= number <= 100 for number in numbers):
-            raise ConfigError("Invalid latency-tracking-info-percentiles parameters")
-        return numbers
-
-    def text(self, value: tuple[float, ...]) -> bytes:
-        """See ``Kind``."""
-        return b" ".join(b"%g" % number for number in value)
-
-
-@dataclass(frozen=True, slots=True)
-class Master:
+class Master(Words):
     """The address of a master: a tuple of host and port, as bytes. It is empty for no words, or for ``no one``."""
-
-    several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
         """See ``Kind``."""
@@ -392,7 +346,3 @@ class Master:
         if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
             raise ConfigError("Invalid master port")
         return host, port[0]
-
-    def text(self, value: tuple[bytes, ...]) -> bytes:
-        """See ``Kind``."""
-        return b" ".join(value)

@@ -31,9 +31,6 @@ DIRECTIVES = (
     "tls-protocols",
     "tls-ciphers",
     "tls-ciphersuites",
-    "tls-prefer-server-ciphers",
-    "tls-session-caching",
-    "tls-dh-params-file",
 )
 
 
@@ -47,16 +44,6 @@ def server_context(config: Config) -> ssl.SSLContext:
     _load(context, text, "tls-cert-file", "tls-key-file", "tls-key-file-pass")
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), config.text("tls-auth-clients"))
     _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
-    if text("tls-dh-params-file"):
-        file = _require_file("tls-dh-params-file", text("tls-dh-params-file"))
-        try:
-            context.load_dh_params(file)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot use tls-dh-params-file: {error}") from None
-    if config.flag("tls-prefer-server-ciphers"):
-        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
-    if not config.flag("tls-session-caching"):
-        context.options |= ssl.OP_NO_TICKET
     return context
 
 
@@ -84,7 +71,7 @@ def client_context(config: Config) -> ssl.SSLContext:
 
 
 def common_name(certificate: Mapping[str, Any]) -> bytes:
-    """Return the first common name in a certificate's subject, or b"" if there is none.
+    """Return the first common name in a certificate's subject, or b"" without one.
 
     ``certificate``: result of ``getpeercert``.
     """

@@ -221,22 +221,6 @@ def test_everysec_loses_at_most_a_second_in_a_power_failure(tmp_path):
     assert 40 - 11 <= left <= 40
 
 
-def test_no_appendfsync_on_rewrite(tmp_path):
-    """With no-appendfsync-on-rewrite, the log is not synced while another file is written, and is synced afterwards."""
-    engine = Engine(tmp_path, at_once="", no_appendfsync_on_rewrite="yes")
-    engine.run("XADD s 1-1 a 1")
-    engine.run("BGREWRITEAOF")
-    engine.workers.run(1)
-    engine.run("BGSAVE SCHEDULE")
-    before = engine.files.calls.count("sync")
-    assert engine.durability.log_files.is_running
-    engine.run("XADD s 2-1 a 1")
-    assert engine.files.calls.count("sync") == before
-    engine.workers.run()
-    engine.run("XADD s 3-1 a 1")
-    assert engine.log.synced == engine.log.appended
-
-
 def test_a_directory_has_one_owner(tmp_path):
     """A second engine with appendonly on the same directory does not start until the first one has ended."""
     engine = Engine(tmp_path)

@@ -11,9 +11,6 @@ the configuration and the event loop, and decides whether a rewrite or a snapsho
 The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
 core's requests.
 
-A replica loads its master's data in place of its own in small steps, and replies to clients in between. A
-shutdown during the loading saves nothing, because the files on disk are complete.
-
 After the final save, the data does not change, and nothing else is saved. The same applies after a failed reload (DEBUG
 RELOAD), because incomplete data must not replace the data on disk. It also applies after an unexpected error in a
 command, because the data may contain a half-done change.
@@ -24,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
@@ -50,54 +47,6 @@ from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
-
-_LINES = (
-    "loading",
-    "async_loading",
-    "rdb_changes_since_last_save",
-    "rdb_bgsave_in_progress",
-    "rdb_last_save_time",
-    "rdb_last_bgsave_status",
-    "rdb_last_bgsave_time_sec",
-    "rdb_current_bgsave_time_sec",
-    "rdb_saves",
-    "rdb_last_load_keys_expired",
-    "rdb_last_load_keys_loaded",
-    "aof_enabled",
-    "aof_rewrite_in_progress",
-    "aof_rewrite_scheduled",
-    "aof_last_rewrite_time_sec",
-    "aof_current_rewrite_time_sec",
-    "aof_last_bgrewrite_status",
-    "aof_last_write_status",
-)
-_LINES_OF_LOG = (
-    "aof_current_size",
-    "aof_base_size",
-    "aof_pending_rewrite",
-    "aof_buffer_length",
-    "aof_pending_bio_fsync",
-    "aof_delayed_fsync",
-    "engine_aof_fsyncs",
-)
-_LINES_OF_SEGMENTS = (
-    "engine_segment_files",
-    "engine_segment_bytes",
-    "engine_segment_dead_bytes",
-    "engine_segment_cached_bytes",
-    "engine_segment_last_write_status",
-)
-_LAST_LINES = ("engine_loading_left_out", "engine_loading_seconds")
-
-
-def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the lines of INFO persistence in order. Lines about the log, or about segment files, are included only
-    while these are in use. Lines that Redis does not have start with ``engine_``.
-    """
-    of_log = _LINES_OF_LOG if facts["aof_enabled"] else ()
-    of_segments = _LINES_OF_SEGMENTS if "engine_segment_files" in facts else ()
-    names = (*_LINES, *of_log, *_LAST_LINES, *of_segments)
-    return [(name, facts[name]) for name in names]
 
 
 class Ownership:
@@ -239,7 +188,7 @@ class DiskDurability(Durability):
         self._loading_seconds = self._clock() - began
         self._life = Life.RUNNING
         self.core.durability = self
-        for name in ("appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error"):
+        for name in ("appendfsync", "stop-writes-on-bgsave-error"):
             config.on_change(name, self._follow)
         config.on_change("save", self._follow_save_points)
         config.on_change("appendonly", self._follow_switch)
@@ -468,8 +417,6 @@ class DiskDurability(Durability):
     def _follow(self) -> None:
         core, log = self.core, self.log
         log.policy = core.config.text("appendfsync")
-        busy = self.log_files.is_running or self.snapshots.is_running
-        log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
         core.changes.record_for("log", log.is_open or log.tee is not None)
         self._update_refusal()
 
@@ -485,8 +432,7 @@ class DiskDurability(Durability):
         each retry writes the data of its own time.
         """
         wants = self.core.config.flag("appendonly")
-        if wants is self._wants_log or self._life is Life.LOADING:
-            # While all data is being replaced (LOADING), `finish_replacement` applies the directive.
+        if wants is self._wants_log:
             return
         if self._life is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
@@ -669,25 +615,16 @@ class DiskDurability(Durability):
                 for key in room:
                     db.signal(key, replaced=True)
 
-    def start_replacement(self) -> None:
-        """Suspend the log. Its files are kept as the only copy of the old data until the new data is complete."""
-        self.core.host.flush_effects()
+    def data_replaced(self) -> None:
         if self._life is not Life.RUNNING:
             return
-        self._life = Life.LOADING
         self.snapshots.abandon()
         if self._wants_log:
+            # The old files are kept until the first base of the new data is complete.
             self._switch_off()
+            self._wants_log = True
+            self._start_rewrite()
         self._follow()
-
-    def finish_replacement(self) -> None:
-        if self._life is Life.LOADING:
-            self._life = Life.RUNNING
-            if self.core.config.flag("appendonly"):
-                self.log_files.abandon()
-                self._wants_log = True
-                self._start_rewrite()
-            self._follow()
 
     def _rewrite_log_after_loading(self) -> None:
         """Rewrite the log from the loaded data: the old log does not match it, and must not be continued."""
@@ -702,16 +639,17 @@ class DiskDurability(Durability):
         self.snapshots.saves = self.log.delayed = 0
 
     def info(self) -> list[tuple[str, Any]]:
-        facts = {
-            "loading": 0,
-            "async_loading": 0,
-            "rdb_changes_since_last_save": self.core.changes.dirty,
-            "aof_enabled": int(self.logging),
-            "engine_loading_seconds": f"{self._loading_seconds:.3f}",
-            "engine_loading_left_out": self.originals.left_out,
-            **self.snapshots.facts(),
-            **self.log_files.facts(),
-            **self.log.facts(),
-            **self.keeping.facts(),
-        }
-        return lines(facts)
+        # (Lines that Redis does not have start with ``engine_``.)
+        return [
+            ("loading", 0),
+            ("async_loading", 0),
+            ("rdb_changes_since_last_save", self.core.changes.dirty),
+            *self.snapshots.facts().items(),
+            ("aof_enabled", int(self.logging)),
+            *self.log_files.facts().items(),
+            ("aof_last_write_status", "err" if self.log.trouble else "ok"),
+            *(self.log_files.sizes() | self.log.facts() if self.logging else {}).items(),
+            ("engine_loading_left_out", self.originals.left_out),
+            ("engine_loading_seconds", f"{self._loading_seconds:.3f}"),
+            *self.keeping.facts().items(),
+        ]

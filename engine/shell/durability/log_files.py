@@ -263,19 +263,18 @@ class LogFiles(Writing):
         self._checks = 0
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about the files and rewrites. Sizes are in bytes, durations in seconds; -1 if no rewrite
-        has ended or is running.
-        """
+        """Return INFO's facts about rewrites. Durations are in seconds; -1 if no rewrite has ended or is running."""
         return {
-            "aof_current_size": self.size,
-            "aof_base_size": self.base_size,
-            "aof_pending_rewrite": 0,
             "aof_rewrite_in_progress": int(self.is_running),
             "aof_rewrite_scheduled": int(self.is_scheduled),
             "aof_last_rewrite_time_sec": self._last_seconds,
             "aof_current_rewrite_time_sec": self._seconds,
             "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
         }
+
+    def sizes(self) -> dict[str, Any]:
+        """Return INFO's facts about the files' sizes in bytes."""
+        return {"aof_current_size": self.size, "aof_base_size": self.base_size, "aof_pending_rewrite": 0}
 
     # -- names --------------------------------------------------------------------------------------------------------
 

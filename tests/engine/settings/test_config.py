@@ -120,7 +120,6 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
         (["--unixsocketperm", "9"], "argument couldn't be parsed as an octal number"),
         (["--unixsocketperm", "0o700"], "argument couldn't be parsed as an octal number"),
         (["--client-output-buffer-limit", "normal 1mb 1mb 7_0"], "Error in hard, soft or soft_seconds setting"),
-        (["--latency-tracking-info-percentiles", "5_0"], "Invalid latency-tracking-info-percentiles"),
         (["--save", "60"], "Invalid save parameters"),
         (["--dbfilename", "a/b"], "dbfilename can't be a path, just a filename"),
         (["--dbfilename", ""], "dbfilename can't be a path, just a filename"),

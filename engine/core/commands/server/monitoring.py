@@ -199,15 +199,18 @@ def _commandstats(ctx: Context, facts: ProcessFacts) -> _Lines:
     return lines
 
 
+#: Percentiles of the times of a command's calls.
+_PERCENTILES = (50, 99, 99.9)
+
+
 def _latencystats(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
-    wanted = ctx.config.value("latency-tracking-info-percentiles", tuple)
     if not ctx.config.flag("latency-tracking"):
         return []
     return [
         (
             f"latency_percentiles_usec_{name.decode()}",
-            ",".join(f"p{percent:g}={stat.percentile(percent):.3f}" for percent in wanted),
+            ",".join(f"p{percent:g}={stat.percentile(percent):.3f}" for percent in _PERCENTILES),
         )
         for name, stat in ctx.telemetry.stats.items()
         if stat.calls
