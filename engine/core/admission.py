@@ -74,10 +74,8 @@ class Refusal(Enum):
     READONLY = auto()
     #: The link to the master is down, and the data may be stale (replica-serve-stale-data no).
     STALE = auto()
-    #: The data is being loaded.
-    LOADING = auto()
     #: Data is being loaded that will replace the current data, which can still be read.
-    ASYNC_LOADING = auto()
+    LOADING = auto()
 
 
 #: Flags of the commands that CLIENT PAUSE WRITE delays.
@@ -86,8 +84,7 @@ _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 #: Reason -> a command flag, and whether commands with the flag (True) or without the flag (False) are refused.
 _EXEMPT = {
     Refusal.STALE: ("stale", False),
-    Refusal.LOADING: ("loading", False),
-    Refusal.ASYNC_LOADING: ("no_async_loading", True),
+    Refusal.LOADING: ("no_async_loading", True),
 }
 
 

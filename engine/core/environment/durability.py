@@ -65,11 +65,8 @@ class Durability:
         """
         raise CommandError(messages.NO_PERSISTENCE)
 
-    def start_replacement(self) -> None:
-        """Stop writing until ``finish_replacement``, because a master's data is about to replace all data."""
-
-    def finish_replacement(self) -> None:
-        """Start a new log with the data that has replaced the former data."""
+    def data_replaced(self) -> None:
+        """Start a new log: a master's data has replaced all data. The effects before that must be flushed."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
         """Save data as required by SHUTDOWN's ``words``. Nothing is written after that."""

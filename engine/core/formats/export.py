@@ -98,24 +98,9 @@ def _consumer(key: bytes, group_name: bytes, stream: Stream, group: Group, consu
         entry_id = block.id_at(index)
         if entry_id not in stream:
             continue
-        claims.append(
-            encode(
-                [
-                    b"XCLAIM",
-                    key,
-                    group_name,
-                    consumer.name,
-                    b"0",
-                    ids.text(entry_id),
-                    b"TIME",
-                    b"%d" % block.times[index],
-                    b"RETRYCOUNT",
-                    b"%d" % block.counts[index],
-                    b"JUSTID",
-                    b"FORCE",
-                ]
-            )
-        )
+        options = b"TIME %d RETRYCOUNT %d JUSTID FORCE" % (block.times[index], block.counts[index])
+        words = [b"XCLAIM", key, group_name, consumer.name, b"0", ids.text(entry_id), *options.split()]
+        claims.append(encode(words))
     if claims:
         yield b"".join(claims)
     else:

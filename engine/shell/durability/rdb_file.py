@@ -13,7 +13,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.formats.damage import UnsupportedTypes
 from engine.core.formats.rdb import reader, value_reader, writer
-from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.rdb.reader import Loading, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.position import Position, from_about
@@ -120,6 +120,7 @@ class RdbFiles:
         """
         core = self._core
         loading = Loading(
+            data,
             core.databases,
             value_reader.makers(core.config, core.streams.new),
             now=core.changes.now if expire else None,
@@ -127,12 +128,7 @@ class RdbFiles:
             left_out=left_out,
             merge=merge,
         )
-        at = 0
-        while (state := loading.step()) is not State.DONE:
-            if state is State.HUNGRY:
-                if at == len(data):
-                    loading.end()
-                loading.feed(bytes(data[at : at + _PIECE]))
-                at = min(at + _PIECE, len(data))
+        while loading.step():
+            pass
         self.last = loading.summary
         return loading.offset

@@ -2,15 +2,13 @@ r"""Link from a replica to its master, until the master's stream begins: socket,
 
 The replica starts: PING, AUTH if there is a password, REPLCONF about itself, then PSYNC with its history. Each command
 waits for the reply to the previous one. The master's last line announces what it sends next: the rest of the history
-(`Continue`), or all of its data (`Full`), as a file between two marks or after its length:
+(`Continue`), or all of its data (`Full`), as a file after its length: ``$<length>\r\n<that many bytes>``. Empty lines
+may precede each line, as keepalives. The replica does not announce the capability ``eof``, so a master never sends a
+file of unknown length.
 
-    $<length>\r\n<that many bytes>                   the master wrote a file first
-    $EOF:<40 characters>\r\n<bytes><the 40 again>    the master writes directly to the link
-
-Empty lines may precede each line, as keepalives. The replica writes the file to its own disk. A complete file is
-scanned for damage and for types that the engine does not store, so that the old data is dropped only for data that can
-be loaded. Then it is loaded into separate databases, which replace those of the core. Scanning and loading are done in
-small steps, and clients are served in between.
+The replica writes the file to its own disk. A complete file is loaded into separate databases in small steps, and
+clients are served from the old data in between. If the file has neither damage nor types that the engine does not
+store, these databases replace those of the core.
 """
 
 from __future__ import annotations
@@ -23,13 +21,14 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from typing import cast
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import UnsupportedTypesError
 from engine.core.formats.rdb import value_reader
-from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.formats.rdb.reader import Loading, Summary
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us
@@ -43,10 +42,8 @@ _CONTINUE = re.compile(rb"\+CONTINUE(?: ([0-9a-f]{40}))?")
 _UNKNOWN_YET = (b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
 #: Maximum length of a master's line in bytes.
 LINE_LIMIT = 1024
-#: Start of the line before a file that ends with a mark, size of the mark, and maximum size of the line.
-_BY_MARK, _MARK_SIZE, _HEAD_LIMIT = b"$EOF:", 40, 128
-#: Number of bytes of the file to read at a time.
-_PIECE = 1 << 16
+#: Maximum size of the line before a file.
+_HEAD_LIMIT = 128
 #: Microseconds of work per event-loop iteration.
 _SHARE_US = 2000
 
@@ -170,7 +167,7 @@ class Introduction:
     port: int = 0
     address: bytes = b""
     #: Any version of RDB (``rdb-any``) and the engine's own format (``psb``) are capabilities that only engines have.
-    capabilities: tuple[bytes, ...] = (b"eof", b"psync2", b"rdb-any", b"psb")
+    capabilities: tuple[bytes, ...] = (b"psync2", b"rdb-any", b"psb")
     version: bytes = b""
 
 
@@ -274,12 +271,8 @@ class Payload:
 
     def __init__(self) -> None:
         self._head = b""
-        self._mark = b""
-        #: The last bytes received, which may contain the start of the mark.
-        self._tail = b""
-        #: Length announced by the master; -1 if unknown.
+        #: Length announced by the master; -1 before that.
         self.size = -1
-        self._begun = False
         #: Number of received bytes of the file.
         self.received = 0
         #: Whether the file is complete.
@@ -290,13 +283,14 @@ class Payload:
 
         Raises FullSyncError if the line before the file is invalid.
         """
-        if not self._begun:
+        if self.size < 0:
             data = self._parse_head(data)
-            if not self._begun:
+            if self.size < 0:
                 return b"", b""
-        part, rest = self._marked(data) if self._mark else self._counted(data)
+        part = data[: self.size - self.received]
         self.received += len(part)
-        return part, rest
+        self.is_complete = self.received == self.size
+        return part, data[len(part) :]
 
     def _parse_head(self, data: bytes) -> bytes:
         self._head = (self._head + data).lstrip(b"\n")
@@ -305,36 +299,16 @@ class Payload:
             if len(self._head) > _HEAD_LIMIT:
                 raise FullSyncError("the line before the master's data is too long")
             return b""
-        if line.startswith(_BY_MARK) and len(line) == len(_BY_MARK) + _MARK_SIZE:
-            self._mark = line[len(_BY_MARK) :]
-        elif line[:1] == b"$" and line[1:].isdigit():
-            self.size = int(line[1:])
-        else:
+        if line[:1] != b"$" or not line[1:].isdigit():
             raise FullSyncError(f"the master sent '{line.decode('utf-8', 'backslashreplace')}' before its data")
-        self._begun, self._head = True, b""
+        self.size, self._head = int(line[1:]), b""
         return rest
-
-    def _counted(self, data: bytes) -> tuple[bytes, bytes]:
-        part = data[: self.size - self.received]
-        self.is_complete = self.received + len(part) == self.size
-        return part, data[len(part) :]
-
-    def _marked(self, data: bytes) -> tuple[bytes, bytes]:
-        data = self._tail + data
-        at = data.find(self._mark)
-        if at >= 0:
-            self.is_complete, self._tail = True, b""
-            return data[:at], data[at + _MARK_SIZE :]
-        # The last bytes may be the start of the mark, so they are held back until more arrive.
-        keep = _MARK_SIZE - 1
-        self._tail = data[-keep:]
-        return data[:-keep], b""
 
 
 class FullSync:
     """One full synchronisation, announced by ``full``. Raises FullSyncError if the data cannot be stored.
 
-    ``on_discard`` is called before the old data is discarded, and ``on_loaded`` when a thread has loaded the data.
+    ``on_loaded`` is called when a thread has loaded the data.
     """
 
     def __init__(
@@ -342,7 +316,6 @@ class FullSync:
         core: Core,
         clock: Callable[[], float],
         full: Full,
-        on_discard: Callable[[], None],
         on_loaded: Callable[[], None],
         files: Files | None = None,
     ) -> None:
@@ -350,13 +323,8 @@ class FullSync:
         self._clock = clock
         #: Announcement with the history of the data.
         self.full = full
-        self._on_discard = on_discard
         self._on_loaded = on_loaded
         self._files = files or Files()
-        #: Whether the old data is served until the new data is complete.
-        self.keeps_old_data = core.config.text("repl-diskless-load") == b"swapdb"
-        #: Whether the old data was freed, and the new data is not complete yet.
-        self._is_replacing = False
         self.payload = Payload()
         self._began = clock()
         self.streams = core.streams
@@ -365,25 +333,21 @@ class FullSync:
         changes.replaying = True
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
-        self._is_scanning = True
-        self._reading = self._new_reading()
+        #: The complete file, mapped, and the reader of a file in Redis's format.
+        self._data = memoryview(b"")
+        self._reading: Loading | None = None
+        self._summary = Summary()
         #: Future of the thread that loads a file in the engine's own format.
         self._snapshot_load: asyncio.Future[None] | None = None
         #: Whether everything has been loaded.
         self.is_done = False
         self._attempt = Attempt(self._files, Path(os.fsdecode(core.config.text("dir"))).absolute(), "temp-", ".rdb")
-        #: Descriptor of the file, first for writing, then for reading; -1 if closed.
+        #: Descriptor of the file while it is written; -1 if closed.
         self._fd = -1
         try:
             self._fd = self._files.create(self._attempt.temporary)
         except OSError as error:
             raise FullSyncError(f"{self._attempt.temporary} cannot be written: {error.strerror}") from None
-
-    def _new_reading(self) -> Loading:
-        scans, core = self._is_scanning, self._core
-        makers = value_reader.makers(core.config, core.streams.new)
-        # (The scan compares the checksum, so loading does not.)
-        return Loading(self.databases, makers, only_scan=scans, check_sum=scans)
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
@@ -403,29 +367,29 @@ class FullSync:
         self._files.close(self._fd)
         self._fd = -1
         self._began = self._clock()
-        data = self._files.map(self._attempt.temporary)
+        data = self._data = self._files.map(self._attempt.temporary)
         if psb.is_snapshot(data):
-            self._snapshot_load = asyncio.get_running_loop().run_in_executor(None, self._load_snapshot, data)
+            self._snapshot_load = asyncio.get_running_loop().run_in_executor(None, self._load_snapshot)
             self._snapshot_load.add_done_callback(lambda _: self._on_loaded())
         else:
-            data.release()
-            self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
+            makers = value_reader.makers(self._core.config, self._core.streams.new)
+            self._reading = Loading(data, self.databases, makers, left_out=self._summary.left_out)
         # Remove the name, so that no other process finds the file, and it is freed when this process ends.
         self._attempt.remove()
 
-    def _load_snapshot(self, data: memoryview) -> None:
-        summary = self._reading.summary
-        summary.keys = psb.load(data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
+    def _load_snapshot(self) -> None:
+        summary = self._summary
+        summary.keys = psb.load(self._data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
         self._refuse_unsupported()
 
     def _refuse_unsupported(self) -> None:
-        if self._reading.summary.left_out:
-            raise UnsupportedTypesError(self._reading.summary.left_out)
+        if self._summary.left_out:
+            raise UnsupportedTypesError(self._summary.left_out)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Scan or load for about two milliseconds; return whether there is more to do now.
+        """Load for about two milliseconds; return whether there is more to do now.
 
         Raises DamagedError if the data is invalid, and ForeignError if the engine does not support a part of it.
         """
@@ -434,49 +398,23 @@ class FullSync:
                 self._snapshot_load.result()
                 self.is_done = True
             return False
+        assert self._reading is not None
         until = now_us() + _SHARE_US
-        try:
-            while not self.is_done and now_us() < until:
-                state = self._reading.step()
-                if state is State.DONE:
-                    self._end_reading()
-                elif state is State.HUNGRY:
-                    piece = os.read(self._fd, _PIECE)
-                    if piece:
-                        self._reading.feed(piece)
-                    else:
-                        self._reading.end()
-        except OSError as error:
-            raise FullSyncError(f"the master's data cannot be read: {error.strerror}") from None
-        return not self.is_done
-
-    def _end_reading(self) -> None:
-        """End the scan and start loading, or end loading."""
+        while self._reading.step():
+            if now_us() > until:
+                return True
         self._refuse_unsupported()
         if self._reading.offset != self.payload.received:
             raise FullSyncError("bytes follow the end of the master's data")
-        if not self._is_scanning:
-            self.is_done = True
-            return
-        self._is_scanning = False
-        self._reading = self._new_reading()
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        if not self.keeps_old_data:
-            self._start_replacement()
-            for db in self._core.databases:
-                db.clear()
-
-    def _start_replacement(self) -> None:
-        self._on_discard()
-        self._is_replacing = True
-        self._core.divided.finish_all()
-        self._core.durability.start_replacement()
+        self._summary = self._reading.summary
+        self.is_done = True
+        return False
 
     def put_in_place(self) -> Summary:
         """Replace the core's data with the loaded data, and close the synchronisation; return the data's summary."""
         core, changes = self._core, self._changes
-        if not self._is_replacing:
-            self._start_replacement()
+        core.divided.finish_all()
+        core.host.flush_effects()
         core.changes.set_time(now_us())
         changes.replaying = False
         changes.set_time(core.changes.now_us)
@@ -485,29 +423,24 @@ class FullSync:
             fresh.clear()
         core.changes.discarded += changes.discarded
         core.changes.dirty += changes.dirty
+        core.durability.data_replaced()
         self.close()
-        return self._reading.summary
+        return self._summary
 
-    def close(self) -> bool:
-        """End the synchronisation, and remove the file; ``on_loaded`` is no longer called. Return whether the old data
-        was discarded.
-        """
+    def close(self) -> None:
+        """End the synchronisation, and remove the file; ``on_loaded`` is no longer called."""
         self._on_loaded = lambda: None
-        free_in_thread(partial(_close, self._files, self._fd, self._attempt), self.payload.received)
-        self._fd = -1
-        was_replacing, self._is_replacing = self._is_replacing, False
-        if was_replacing:
-            self._core.durability.finish_replacement()
-        return was_replacing
+        # The segments of a file in the engine's own format are views of the mapped file.
+        mapped = self._data if self._reading is not None else memoryview(b"")
+        free_in_thread(partial(_close, self._files, self._fd, self._attempt, mapped), self.payload.received)
+        self._fd, self._reading = -1, None
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
     @property
     def read(self) -> int:
         """Number of bytes loaded."""
-        if self.is_done:
-            return self.payload.received
-        return 0 if self._is_scanning else self._reading.offset
+        return self.payload.received if self._reading is None else self._reading.offset
 
     @property
     def seconds(self) -> float:
@@ -515,9 +448,13 @@ class FullSync:
         return self._clock() - self._began
 
 
-def _close(files: Files, fd: int, attempt: Attempt) -> None:
-    """Close a file, if it is open, and remove it, if it exists."""
+def _close(files: Files, fd: int, attempt: Attempt, mapped: memoryview) -> None:
+    """Close a file, if it is open, remove it, if it exists, and free the file that is mapped."""
     if fd >= 0:
         with suppress(OSError):
             files.close(fd)
     attempt.remove()
+    data = mapped.obj
+    mapped.release()
+    if isinstance(data, mmap):
+        data.close()

@@ -15,7 +15,7 @@ link. During LOADING, LOST is fired only if the received data is damaged or unre
 
 The handshake and a full synchronisation are in `engine.shell.replication.link`, applying the master's stream is in
 `engine.shell.replication.intake`. All work is done in small steps. In between, clients are served from the old data, or
-get an error, depending on ``replica-serve-stale-data`` and ``repl-diskless-load``. A pause (CLIENT PAUSE, or a shutdown
+get an error with ``replica-serve-stale-data no``. A pause (CLIENT PAUSE, or a shutdown
 that waits for replicas) holds the stream back like the commands of clients.
 
 A broken link is retried after a growing delay. If the master sends a type that the engine does not support, or a stream
@@ -199,8 +199,7 @@ class ReplicaRole:
     @property
     def position(self) -> Position | None:
         """Position of a replica's data in its master's history; None if the data does not match that history."""
-        is_cleared = self._machine.state is LinkState.LOADING and not self._keeps_old_data
-        if not self._has_history or is_cleared:
+        if not self._has_history:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
 
@@ -228,11 +227,6 @@ class ReplicaRole:
     def stream_db(self) -> int:
         """Database selected for the master's next command."""
         return self.db if self._intake is None else self._intake.db
-
-    @property
-    def _keeps_old_data(self) -> bool:
-        """Whether the old data is served until the new data is complete (repl-diskless-load swapdb)."""
-        return self._sync is not None and self._sync.keeps_old_data
 
     def follow(self, host: bytes, port: int, handover: Callable[[str], None] | None = None) -> Reply:
         """Become a replica of another server. The link is opened after the current command.
@@ -305,16 +299,16 @@ class ReplicaRole:
         config, admission, state = self._core.config, self._core.admission, self._machine.state
         read_only = state is not LinkState.OFF and config.flag("replica-read-only")
         stale = state not in (LinkState.OFF, LinkState.FOLLOWING) and not config.flag("replica-serve-stale-data")
-        loading = state is LinkState.LOADING
-        serves_old_data = loading and self._keeps_old_data
         admission.memory_counts = state is LinkState.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, messages.READONLY if read_only else b"")
         admission.refuse(
             Refusal.STALE,
             b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'." if stale else b"",
         )
-        admission.refuse(Refusal.LOADING, messages.LOADING if loading and not serves_old_data else b"")
-        admission.refuse(Refusal.ASYNC_LOADING, messages.LOADING if serves_old_data else b"")
+        admission.refuse(
+            Refusal.LOADING,
+            b"LOADING Redis is loading the dataset in memory" if state is LinkState.LOADING else b"",
+        )
 
     # -- the link -----------------------------------------------------------------------------------------------------
 
@@ -414,9 +408,7 @@ class ReplicaRole:
             self._intake.close()
             self._intake = None
         if self._sync is not None:
-            if self._sync.close():
-                # The old data was freed, so the rest of its history is of no use.
-                self._has_history = False
+            self._sync.close()
             self._sync = None
 
     def _send(self, data: bytes) -> None:
@@ -478,7 +470,7 @@ class ReplicaRole:
             full.id.decode(),
         )
         try:
-            self._sync = FullSync(self._core, self._clock, full, self._log_discarded_data, self._load)
+            self._sync = FullSync(self._core, self._clock, full, self._load)
         except FullSyncError as error:
             self.lost(str(error), costly=True)
 
@@ -519,7 +511,7 @@ class ReplicaRole:
             elif is_due:
                 asyncio.get_running_loop().call_soon(self._load)
 
-    def _log_discarded_data(self) -> None:
+    def _log_discarded_data(self, full: Full) -> None:
         """Log what a full synchronisation discards: the old data, and its last bytes that no replica has."""
         keys, history = sum(len(db) for db in self._core.databases), self._history
         if not keys:
@@ -527,8 +519,7 @@ class ReplicaRole:
         if not self._has_history:
             LOG.warning("discarding %d keys that this server had before it followed a master", keys)
             return
-        assert self._sync is not None
-        more = history.offset - self._sync.full.offset
+        more = history.offset - full.offset
         LOG.warning(
             "discarding %d keys at offset %d of the history %s, which the master does not continue%s",
             keys,
@@ -544,6 +535,7 @@ class ReplicaRole:
     def _put_in_place(self, sync: FullSync) -> None:
         """Replace the data by the loaded data, and start applying the stream."""
         self._clients.settle()
+        self._log_discarded_data(sync.full)
         summary = sync.put_in_place()
         self._sync = None
         self._history.adopt(sync.full.id, sync.full.offset)
@@ -694,8 +686,8 @@ class ReplicaRole:
             return []
         seconds, read, total = sync.seconds, sync.read, sync.payload.received
         return [
-            ("loading", int(not sync.keeps_old_data)),
-            ("async_loading", int(sync.keeps_old_data)),
+            ("loading", 0),
+            ("async_loading", 1),
             ("loading_start_time", now_us() // 1_000_000 - int(seconds)),
             ("loading_total_bytes", total),
             ("loading_loaded_bytes", read),

@@ -13,7 +13,7 @@ from engine.core.formats.damage import UnsupportedValueError
 from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, writer
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, crc64
-from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, forms_version
+from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
@@ -201,7 +201,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) ->
     db.set_deadline(key, deadline)
     ctx.changes.notify("g", b"restore", key, db.index)
     db.report_overwritten(key, former, value)
-    version = forms_version(ctx.config.integer("rdb-version"))
+    version = ctx.config.integer("rdb-version")
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
         # Replicas may not be able to read a newer format than this server writes, so encode the value again.
         payload = _dumped_as(value, version)

@@ -1,6 +1,6 @@
 """The encodings of streams in Redis's RDB format, and the persisted fields of groups and consumers, as one table.
 
-Snapshots, the RDB encodings, the record in ``stream_writer.rest``, and the commands of a log all use this table. A new
+Snapshots, the RDB encodings, the record in ``writer.rest``, and the commands of a log all use this table. A new
 field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Add rows only at the end:
 snapshots store the values in this order, and older snapshots lack the newest values.
 
@@ -10,7 +10,7 @@ own code for them.
 The encoding of 7.0 lacks entries released by XNACK (added in 8.8), idempotent producers (8.6), and a consumer's active
 time (7.2). The active time is lost only if it differs from the seen time. DUMP writes the oldest lossless encoding. A
 file is limited to the encoding of its version; an auxiliary field of the engine contains the missing values. Change
-``stream_writer`` and ``stream_reader`` together: each is the inverse of the other.
+``writer`` and ``stream_reader`` together: each is the inverse of the other.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Field(NamedTuple):
     #: Function that returns the value if a format lacks the field, given the stream and the group or consumer. None: an
     #: RDB encoding that lacks the field leaves its initial value, and a snapshot without it is invalid.
     missing: Callable[[Stream, Any], int] | None = None
-    #: The first version of the record in ``stream_writer.rest`` that has the field; 0: no version has it.
+    #: The first version of the record in ``writer.rest`` that has the field; 0: no version has it.
     rest: int = 0
     #: The field's option in XGROUP CREATE and XGROUP SETID.
     option: bytes = b""
@@ -133,7 +133,7 @@ CONSUMER = (
 )
 #: Option, attribute and encoder of each field with an option.
 _OPTIONS = [(field.option, attrgetter(field.name), field.kind.word) for field in GROUP if field.option]
-#: The newest version of the record in ``stream_writer.rest``.
+#: The newest version of the record in ``writer.rest``.
 REST_VERSION = max(field.rest for field in GROUP + CONSUMER)
 
 

@@ -1,4 +1,4 @@
-"""The building blocks of Redis's RDB format: lengths, strings, compression, checksums, listpacks, ziplists, zipmaps.
+"""The building blocks of Redis's RDB format: lengths, strings, compression, checksums, listpacks, ziplists.
 
 The written encodings are uncompressed, and every server since 7.0 can read them. All encodings that these servers write
 can be read, including compressed strings. Input is untrusted. Damage raises ``BadFormatError``, or a built-in error of
@@ -19,7 +19,7 @@ data change nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from functools import cache
 from typing import TypeVar
 
@@ -155,8 +155,8 @@ def decompressed(data: bytes, size: int) -> bytes:
 
 
 T = TypeVar("T")
-#: Incremental reading: yields True if it needs more bytes, False if it can continue after other tasks have run.
-Steps = Generator[bool, None, T]
+#: Work in small steps, between which other tasks can run.
+Steps = Generator[None, None, T]
 
 _READ = {form: struct.Struct(form) for form in ("<b", "<h", "<i", "<I", "<H", "<q", "<Q", ">I", ">Q", ">H")}
 _STRING_NUMBERS = {0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}
@@ -166,10 +166,6 @@ _COMPRESSED = 0xC3
 
 class BadFormatError(Exception):
     """The bytes are damaged or in an unknown format."""
-
-
-class TooShortError(BadFormatError):
-    """The bytes end too early: more are expected."""
 
 
 def small_number(word: bytes) -> int | None:
@@ -292,7 +288,7 @@ def listpack(words: Iterable[bytes | int]) -> bytes:
 
 
 class Reader:
-    """A cursor over bytes. If the bytes end too early, it raises the error that ``too_short`` returns."""
+    """A cursor over bytes, or over a mapped file, whose slices are bytes, too."""
 
     __slots__ = ("at", "data")
 
@@ -300,17 +296,12 @@ class Reader:
         self.data = data
         self.at = at
 
-    def too_short(self, size: int) -> BadFormatError:
-        """Return the error to raise if the next ``size`` bytes are not all available."""
-        del size
-        return BadFormatError("the data ends too early")
-
     def read(self, size: int) -> bytes:
         """Return the next ``size`` bytes."""
         end = self.at + size
         part = self.data[self.at : end]
         if len(part) != size:
-            raise self.too_short(size)
+            raise BadFormatError("the data ends too early")
         self.at = end
         return part
 
@@ -367,22 +358,25 @@ _SIZES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
 
 def read_elements(data: bytes) -> list[bytes | int]:
     """Return the elements of a listpack: strings and integers."""
-    size = len(data)
-    if size < 7 or int.from_bytes(data[:4], "little") != size or data[-1] != 0xFF:
+    total = len(data)
+    if total < 7 or int.from_bytes(data[:4], "little") != total or data[-1] != 0xFF:
         raise BadFormatError
     words: list[bytes | int] = []
     append, from_bytes = words.append, int.from_bytes
-    at, last = 6, size - 1
+    at, last = 6, total - 1
     while at < last:
         first = data[at]
+        # Fast path for the elements whose length takes one byte: numbers below 128, and strings of up to 63 bytes.
+        if first < 0xC0:
+            size = 1 if first < 0x80 else first - 0x7F
+            append(first if first < 0x80 else data[at + 1 : at + size])
+            at += size
+            if data[at] != size:
+                raise BadFormatError
+            at += 1
+            continue
         # ``end`` is the end of the element's content, where its length starts.
-        if first < 0x80:
-            end = at + 1
-            append(first)
-        elif first < 0xC0:
-            end = at + 1 + (first & 63)
-            append(data[at + 1 : end])
-        elif first < 0xE0:
+        if first < 0xE0:
             end = at + 2
             value = (first & 31) << 8 | data[at + 1]
             append(value - (1 << 13) if value >= 1 << 12 else value)
@@ -416,22 +410,8 @@ def read_listpack(data: bytes) -> list[bytes]:
     return [b"%d" % word if word.__class__ is int else word for word in read_elements(data)]  # type: ignore[misc]
 
 
-def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
-    """Call ``read`` until all bytes that it needs are available; each call starts at the same byte.
-
-    ``read`` must not change anything before it has read all its input.
-    """
-    while True:
-        at = reader.at
-        try:
-            return read()
-        except TooShortError:
-            reader.at = at
-        yield True
-
-
 def at_once(steps: Steps[T]) -> T:
-    """Run all steps and return the result; all bytes must be available."""
+    """Run all steps and return the result."""
     while True:
         try:
             next(steps)
@@ -489,34 +469,3 @@ def _ziplist_element(data: bytes, at: int) -> tuple[int, bytes]:
     if 0xF1 <= first <= 0xFD:
         return at + 1, b"%d" % ((first & 15) - 1)
     raise BadFormatError
-
-
-def read_zipmap(data: bytes) -> list[bytes]:
-    """Return the [field, value, ...] of a zipmap."""
-    words: list[bytes] = []
-    at = 1
-    try:
-        while data[at] != 0xFF:
-            size, at = _zipmap_length(data, at)
-            # A value's length is followed by a byte with the number of unused bytes after the value.
-            free = 0
-            if len(words) % 2:
-                free = data[at]
-                at += 1
-            if at + size + free >= len(data):
-                raise BadFormatError
-            words.append(data[at : at + size])
-            at += size + free
-    except IndexError:
-        raise BadFormatError from None
-    if at != len(data) - 1 or len(words) % 2:
-        raise BadFormatError
-    return words
-
-
-def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
-    if data[at] < _BIG:
-        return data[at], at + 1
-    if data[at] > _BIG:
-        raise BadFormatError
-    return int.from_bytes(data[at + 1 : at + 5], "little"), at + 5

@@ -1,16 +1,14 @@
-"""Incremental loading of a whole RDB file into databases: files of Redis since 2.4, of Valkey, and of this engine.
+"""Loading of a whole RDB file into databases: files of Redis since 5.0, of Valkey, and of this engine.
 
-``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a small part of the work,
-so that other tasks can run in between. An error raises DamagedError with its offset. The databases then contain the
-data before that offset, and the caller must discard them.
+``Loading.step`` does a small part of the work, so that other tasks can run in between. An error raises DamagedError
+with its offset. The databases then contain the data before that offset, and the caller must discard them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
-from typing import Any
+from typing import Any, cast
 
 from engine.core.formats.damage import (
     FIELD_EXPIRY,
@@ -23,42 +21,30 @@ from engine.core.formats.damage import (
     shown_library,
 )
 from engine.core.formats.rdb import value_reader
-from engine.core.formats.rdb.primitives import BadFormatError, Reader, RunningSum, Steps, TooShortError, whole
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, crc64
 from engine.core.formats.rdb.stream_reader import load_rest
 from engine.core.formats.rdb.value_reader import NEWEST_VERSION, VALKEY_VERSION, Makers, Unsupported
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
+from engine.core.protocol import pace
 from engine.core.streams.stream import Stream
 
 MAGICS = (b"REDIS", b"VALKEY")
 _HEADER = 9
-#: The newest supported version of each product's format. Files of Valkey 9.0 and later start with VALKEY.
-_NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
-_EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX, _FUNCTION = 0xFD, 0xF9, 0xF8, 0xF7, 0xF5
+#: The supported versions of each product's format. Files of Valkey 9.0 and later start with VALKEY.
+_VERSIONS = {b"REDIS": range(9, NEWEST_VERSION + 1), _VALKEY: (VALKEY_VERSION,)}
+_FREQ, _IDLE, _MODULE_AUX, _FUNCTION = 0xF9, 0xF8, 0xF7, 0xF5
 #: Auxiliary field of the engine before 1.0, with the deadlines of the next hash's fields.
 _FIELDS_OF_HASH = b"pystreams-hash"
 #: Opcodes of items with sizes (of a database, of a cluster slot) -> the number of lengths that follow.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
-_STRING, _LAST_TYPE = 0, 0xEF
-#: The first format version whose files end with a checksum.
-_SUMMED_SINCE = 5
+_LAST_TYPE = 0xEF
 _SUM_BYTES = 8
 #: Number of keys read per step.
 _KEYS = 64
 #: Maximum number of auxiliary fields that ``Loading`` stores in ``Summary.about``.
 _MOST_ABOUT = 64
-
-
-class State(Enum):
-    """State of a file's reading, as returned by ``Loading.step``."""
-
-    #: Reading continues with the next ``Loading.step``.
-    GOING = auto()
-    #: Reading needs more bytes, or a call of ``Loading.end``.
-    HUNGRY = auto()
-    #: The whole file has been read.
-    DONE = auto()
 
 
 @dataclass(slots=True)
@@ -104,75 +90,23 @@ def _version(header: bytes) -> tuple[bytes, int]:
     if not magic or not digits.isdigit():
         raise DamagedError(0, "this is not an RDB file")
     version = int(digits)
-    if not 1 <= version <= _NEWEST[magic]:
+    if version not in _VERSIONS[magic]:
         raise ForeignError(len(magic), f"version {version} of the RDB format is not supported")
     return magic, version
 
 
-class _Source(Reader):
-    """The bytes that were fed but have not been read yet."""
-
-    __slots__ = ("_pieces", "_size", "base", "check_sum", "is_whole", "sum", "wanted")
-
-    def __init__(self, *, check_sum: bool) -> None:
-        super().__init__(b"")
-        self.check_sum = check_sum
-        #: Offset of ``data`` in the file.
-        self.base = 0
-        #: The checksum of the bytes before ``data``.
-        self.sum = RunningSum()
-        #: Whether all bytes have been fed.
-        self.is_whole = False
-        #: Number of bytes that ``data`` must have before reading can continue.
-        self.wanted = 1
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    @property
-    def offset(self) -> int:
-        """Offset of the next byte in the file."""
-        return self.base + self.at
-
-    def feed(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-
-    def drop_read(self) -> None:
-        """Drop the bytes that have been read, and add them to the checksum."""
-        if self.at:
-            if self.check_sum:
-                self.sum.add(self.data[: self.at])
-            self.data, self.base, self.wanted = self.data[self.at :], self.base + self.at, self.wanted - self.at
-            self.at = 0
-
-    def refill(self) -> bool:
-        """Append the fed bytes to ``data`` if reading can continue with them; return whether it can."""
-        if len(self.data) + self._size < self.wanted and not self.is_whole:
-            return False
-        self.drop_read()
-        self.data = b"".join((self.data, *self._pieces))
-        self._pieces, self._size = [], 0
-        return True
-
-    def too_short(self, size: int) -> BadFormatError:
-        if self.is_whole and not self._pieces:
-            return BadFormatError("the file ends too early")
-        self.wanted = self.at + size
-        return TooShortError()
-
-
 class Loading:
-    """Reads one file into ``databases``.
+    """Reads the file ``data``, or bytes, into ``databases``.
 
     Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. Keys of types
     that the engine does not store are left out and counted in ``left_out``. Unless ``skip_unsupported``, the caller
-    discards the databases if there are such keys, so no key is added after the first one. With ``only_scan``, no key is
-    added at all. With ``merge``, keys of the file replace existing keys; otherwise a duplicate key is an error.
-    ``check_sum``: whether to compare the checksum, which takes most of the time of a scan.
+    discards the databases if there are such keys, so no key is added after the first one. With ``merge``, keys of the
+    file replace existing keys; otherwise a duplicate key is an error.
     """
 
     def __init__(
         self,
+        data: memoryview,
         databases: Sequence[Database],
         makers: Makers,
         *,
@@ -180,19 +114,18 @@ class Loading:
         skip_unsupported: bool = False,
         left_out: UnsupportedTypes | None = None,
         merge: bool = False,
-        only_scan: bool = False,
-        check_sum: bool = True,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
         self._makers = makers
         self._now = now
         self._skip_unsupported = skip_unsupported
-        #: Whether keys are only read past.
-        self._scans = only_scan
-        self._source = _Source(check_sum=check_sum)
+        # (Slices of a mapped file are bytes, those of a view are views.)
+        self._source = Reader(cast(bytes, data.obj))
         self._merge = merge
-        self._is_valkey = self._is_hungry = False
+        self._is_valkey = False
+        #: Checksum of the bytes up to ``_summed``.
+        self._sum = self._summed = 0
         #: Offset of the current item.
         self._began = 0
         #: Key of the current item; None if it has none.
@@ -206,33 +139,25 @@ class Loading:
             self.summary.left_out = left_out
         self._steps = self._read()
 
-    def feed(self, piece: bytes) -> None:
-        """Add the next bytes."""
-        self._source.feed(piece)
-
-    def end(self) -> None:
-        """Mark the end of the bytes."""
-        self._source.is_whole = True
-
     @property
     def offset(self) -> int:
         """Number of bytes of the file that have been read."""
-        return self._source.offset
+        return self._source.at
 
-    def step(self) -> State:
-        """Do a small part of the work. Raises DamagedError if the file is damaged or contains something unsupported."""
-        if self._is_hungry and not self._source.refill():
-            return State.HUNGRY
+    def step(self) -> bool:
+        """Do a small part of the work; return whether there is more. Raises DamagedError if the file is damaged or
+        contains something unsupported.
+        """
         try:
-            self._is_hungry = next(self._steps)
+            next(self._steps)
         except StopIteration:
-            return State.DONE
+            return False
         except DamagedError:
             raise
         except (BadFormatError, LookupError, ValueError, TypeError, OverflowError, RuntimeError) as error:
             reason = str(error) if isinstance(error, BadFormatError) else ""
             raise DamagedError(self._began, f"{self._prefix}{reason or 'the item at this offset is damaged'}") from None
-        return State.GOING
+        return True
 
     @property
     def _prefix(self) -> str:
@@ -243,64 +168,53 @@ class Loading:
 
     def _read(self) -> Steps[None]:
         source, summary = self._source, self.summary
-        header = yield from whole(source, lambda: source.read(_HEADER))
-        magic, summary.version = _version(header)
+        magic, summary.version = _version(source.read(_HEADER))
         self._is_valkey = magic == _VALKEY
         yield from self._items()
-        yield False
-        source.drop_read()
-        if summary.version >= _SUMMED_SINCE:
-            expected, self._began = source.sum.total(), source.offset
-            total = int.from_bytes((yield from whole(source, lambda: source.read(_SUM_BYTES))), "little")
-            summary.has_sum = bool(total)
-            if total and source.check_sum and total != expected:
-                raise DamagedError(self._began, "the checksum does not match: the file is damaged")
+        yield from self._add_to_sum(1)
+        self._began = source.at
+        total = int.from_bytes(source.read(_SUM_BYTES), "little")
+        summary.has_sum = bool(total)
+        if total and total != self._sum:
+            raise DamagedError(self._began, "the checksum does not match: the file is damaged")
 
     def _items(self) -> Steps[None]:
         """Read everything up to the end marker."""
         source = self._source
         count = 0
         while True:
-            at = source.at
-            self._began = source.base + at
-            value: Any = None
-            try:
-                code = source.byte()
-                if code <= _LAST_TYPE:
-                    key = source.string()
-                    if code == _STRING and not self._scans:
-                        value = source.string()
-                elif code == END:
-                    return
-                elif code != _MODULE_AUX:
-                    self._note(code)
-                    continue
-            except TooShortError:
-                source.at = at
-                yield True
-                continue
-            if code == _MODULE_AUX:
+            self._began = source.at
+            code = source.byte()
+            if code == END:
+                return
+            if code <= _LAST_TYPE:
+                self._key = key = source.string()
+                self._add(key, (yield from value_reader.load(source, code, self._makers, is_valkey=self._is_valkey)))
+                self._key = None
+                count += 1
+                if not count % _KEYS:
+                    yield
+            elif code == _MODULE_AUX:
                 yield from self._module_aux()
-                continue
-            if value is None:
-                self._key = key
-                if self._scans:
-                    value = yield from value_reader.scan(source, code, is_valkey=self._is_valkey)
-                else:
-                    value = yield from value_reader.load(source, code, self._makers, is_valkey=self._is_valkey)
-            self._add(key, value)
-            self._key = None
-            count += 1
-            if not count % _KEYS:
-                yield False
+            else:
+                self._note(code)
+            if source.at - self._summed >= pace.CHECKED:
+                yield from self._add_to_sum(pace.CHECKED)
+
+    def _add_to_sum(self, least: int) -> Steps[None]:
+        """Add the bytes that have been read to the checksum, until fewer than ``least`` are left."""
+        source = self._source
+        while source.at - self._summed >= least:
+            end = min(self._summed + pace.CHECKED, source.at)
+            self._sum = crc64(source.data[self._summed : end], self._sum)
+            self._summed = end
+            yield
 
     def _note(self, code: int) -> None:
         """Read an item between keys, such as the deadline of the next key."""
         source = self._source
         if code == EXPIRE_MS:
             self._deadline = source.unpack("<q")
-        elif code == _EXPIRE_S:
-            self._deadline = 1000 * source.unpack("<i")
         elif code == _IDLE:
             source.length()
         elif code == _FREQ:
@@ -320,20 +234,15 @@ class Loading:
                 self.summary.about[name] = value
         elif code == _FUNCTION:
             self.summary.left_out.add(FUNCTIONS, shown_library(source.string()), self._began)
-            self._found_unsupported()
         else:
             raise BadFormatError(f"the opcode {code} is not supported")
 
     def _module_aux(self) -> Steps[None]:
         source = self._source
-        number = yield from whole(source, lambda: (source.length(), source.length(), source.length())[0])
+        number, _, _ = source.length(), source.length(), source.length()
         yield from value_reader.skip_module_data(source)
         kind = module_data(value_reader.module_name(number))
         self.summary.left_out.add(kind, f"at byte {self._began}", self._began)
-        self._found_unsupported()
-
-    def _found_unsupported(self) -> None:
-        self._scans = self._scans or not self._skip_unsupported
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):
@@ -348,7 +257,7 @@ class Loading:
         self._deadline = None
         self._rest_of_stream, self._has_expiring_fields = b"", False
         self._key = key
-        if rest and not self._scans:
+        if rest:
             if not isinstance(value, Stream):
                 raise BadFormatError
             load_rest(rest, value, self._makers.idmp_defaults)
@@ -358,9 +267,8 @@ class Loading:
         if has_expiring_fields or value.__class__ is Unsupported:
             kind = FIELD_EXPIRY if has_expiring_fields else value.kind
             self.summary.left_out.add_key(kind, key, db.index, self._began)
-            self._found_unsupported()
             return
-        if self._scans:
+        if self.summary.left_out and not self._skip_unsupported:
             return
         if db.holds(key):
             if not self._merge:

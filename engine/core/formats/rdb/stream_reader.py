@@ -30,7 +30,7 @@ from engine.core.formats.rdb.group_fields import (
     V8_8,
     load_pair,
 )
-from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import BLOCK, NOBODY, Block, PendingList
@@ -61,7 +61,7 @@ class Pending:
         last = b""
         for left in range(count, 0, -BLOCK):
             some = min(left, BLOCK)
-            ids, times, counts = yield from whole(reader, lambda: _records(reader, some))  # noqa: B023
+            ids, times, counts = _records(reader, some)
             if not _ascend(ids) or (self._ids and ids[0] <= last):
                 raise BadFormatError
             last = ids[-1]
@@ -70,15 +70,13 @@ class Pending:
             self._times.append(times)
             self._counts.append(counts)
             self._owners.append(np.full(some, _NOT_YET, np.uint32))
-            yield False
+            yield
 
     def read_owned(self, reader: Reader, count: int, owner: int) -> Steps[None]:
         """Read the IDs of ``count`` records that belong to ``owner``."""
         for left in range(count, 0, -BLOCK):
-            size = _ID * min(left, BLOCK)
-            data = yield from whole(reader, lambda: reader.read(size))  # noqa: B023
-            self.assign(data, owner)
-            yield False
+            self.assign(reader.read(_ID * min(left, BLOCK)), owner)
+            yield
 
     def assign(self, data: bytes, owner: int) -> None:
         """Assign the records with the IDs in ``data`` to this owner."""
@@ -117,7 +115,7 @@ class Pending:
             if (owners == _NOT_YET).any():
                 raise BadFormatError
             pending.append_block(_block(ids, times, counts, owners))
-            yield False
+            yield
         return pending
 
 
@@ -166,11 +164,11 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
     ``defaults`` returns the server's limits for idempotent producers: seconds and maximum number of IDs.
     """
-    for _ in range((yield from whole(reader, reader.length))):
-        key, node = yield from whole(reader, lambda: (reader.string(), reader.string()))
-        _add_node(stream, key, node)
-        yield False
-    last_id, max_deleted, added, groups = yield from whole(reader, lambda: _load_counters(reader, form, stream))
+    for _ in range(reader.length()):
+        key = reader.string()
+        _add_node(stream, key, reader.string())
+        yield
+    last_id, max_deleted, added, groups = _load_counters(reader, form, stream)
     stream.last_id = last_id
     if form >= V7_0:
         stream.max_deleted_id, stream.entries_added = max_deleted, added
@@ -187,7 +185,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
 
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
-    """Add the result of ``stream_writer.rest`` to a loaded stream."""
+    """Add the result of ``writer.rest`` to a loaded stream."""
     reader = Reader(data)
     version = reader.length()
     if version > REST_VERSION:
@@ -311,19 +309,16 @@ def _texts(words: Sequence[int | bytes]) -> list[bytes]:
 
 
 def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes, Group]]:
-    def header() -> tuple[bytes, list[int], int]:
-        return reader.string(), group_fields.load(GROUP, reader, form), reader.length()
-
-    name, values, count = yield from whole(reader, header)
+    name, values, count = reader.string(), group_fields.load(GROUP, reader, form), reader.length()
     group = Group(0)
     group_fields.accept(GROUP, group, form, values, stream)
     pending = Pending()
     yield from pending.read(reader, count)
-    for _ in range((yield from whole(reader, reader.length))):
+    for _ in range(reader.length()):
         yield from _load_consumer(reader, form, group, pending, stream)
     if form == V8_8:
-        for _ in range((yield from whole(reader, reader.length))):
-            word = yield from whole(reader, lambda: reader.read(_ID_SIZE))
+        for _ in range(reader.length()):
+            word = reader.read(_ID_SIZE)
             pending.assign(word, NOBODY)
             group.nacked[int.from_bytes(word, "big")] = None
     group.pending = yield from pending.finish()
@@ -335,10 +330,7 @@ def _load_record(reader: Reader) -> tuple[int, tuple[int, int]]:
 
 
 def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending, stream: Stream) -> Steps[None]:
-    def header() -> tuple[bytes, list[int], int]:
-        return reader.string(), group_fields.load(CONSUMER, reader, form), reader.length()
-
-    name, values, count = yield from whole(reader, header)
+    name, values, count = reader.string(), group_fields.load(CONSUMER, reader, form), reader.length()
     if name in group.consumers:
         raise BadFormatError
     consumer, _ = group.consumer(name, 0)
@@ -347,23 +339,23 @@ def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending, st
 
 
 def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:
-    duration, maxsize = yield from whole(reader, lambda: (_load_count(reader), _load_count(reader)))
+    duration, maxsize = _load_count(reader), _load_count(reader)
     if not duration or not maxsize:
         duration, maxsize = defaults()
     if duration > MOST_IDMP_SECONDS or maxsize > MOST_IDMP_IDS:
         raise BadFormatError
     producers = Producers(duration, maxsize)
-    for _ in range((yield from whole(reader, reader.length))):
-        producer, count = yield from whole(reader, lambda: (reader.string(), reader.length()))
+    for _ in range(reader.length()):
+        producer, count = reader.string(), reader.length()
         if not producer or count > maxsize:
             raise BadFormatError
         sent = dict(producers.by_producer.get(producer, {}))
         for _ in range(count):
-            iid, entry_id = yield from whole(reader, lambda: (reader.string(), load_pair(reader)))
+            iid, entry_id = reader.string(), load_pair(reader)
             sent[iid] = entry_id
         if b"" in sent:
             raise BadFormatError
         producers.restore(producer, sent)
-        yield False
-    producers.added, producers.duplicates = yield from whole(reader, lambda: (_load_count(reader), _load_count(reader)))
+        yield
+    producers.added, producers.duplicates = _load_count(reader), _load_count(reader)
     return producers

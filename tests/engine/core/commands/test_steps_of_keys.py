@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from engine.core.commands.data import dump, hashes
-from engine.core.formats.rdb import stream_writer, writer
+from engine.core.formats.rdb import writer
 from engine.core.protocol import pace
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
@@ -23,7 +23,7 @@ from tests.harness.replay import NOW_US, check_replay, state
 def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat payloads of a few entries as long."""
     sizes = {"MANY_NAMES": 10, "PAYLOAD": 100, "PIECES": 1, "CHECKED": 100, "ELEMENTS": 20}
-    lower(monkeypatch, [(pace, sizes), (stream_writer, {"NODE_ENTRIES": 10})])
+    lower(monkeypatch, [(pace, sizes), (writer, {"NODE_ENTRIES": 10})])
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb import group_fields, primitives, stream_writer
+from engine.core.formats.rdb import group_fields, primitives, writer
 from engine.core.keyspace import image
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import OK, CommandError, Pages
@@ -139,7 +139,7 @@ def test_data_of_newer_releases_survives():
     assert not isinstance(source.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
     source.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
     stream = source.core.databases[0].stream(b"stream")
-    assert stream_writer.form_of(stream) == group_fields.V8_8
+    assert writer.form_of(stream) == group_fields.V8_8
     payload = source.run("DUMP", "stream")
     assert target.run("RESTORE", "stream", "0", payload) == OK
     assert target.run("DUMP", "stream") == payload

@@ -11,12 +11,11 @@ ROOT = Path(__file__).parents[4]
 PROGRAM = """
     import sys
     from engine.core.formats.rdb import value_reader, writer
-    from engine.core.formats.rdb.reader import Loading, State
+    from engine.core.formats.rdb.reader import Loading
     from engine.core.keyspace import image
     from tests.harness.replay import NOW_US, new_core, state
 
     core, copy = new_core(), new_core()
-    loading = Loading(copy.databases, value_reader.makers(copy.config, copy.streams.new))
     session = core.open_session(NOW_US)
     known = set(sys.modules)
     lines = [f"XADD s {number}-1 sensor {number % 70} temperature {number / 10}" for number in range(1, 3000)]
@@ -24,10 +23,9 @@ PROGRAM = """
     lines += ["XREADGROUP GROUP g two COUNT 700 STREAMS s >"]
     for line in lines:
         core.execute(session, line.encode().split(), NOW_US)
-    for piece in writer.write(image.capture(core.databases, core.config, NOW_US // 1000), 10):
-        loading.feed(piece)
-    loading.end()
-    while loading.step() is not State.DONE:
+    file = b"".join(writer.write(image.capture(core.databases, core.config, NOW_US // 1000), 10))
+    loading = Loading(memoryview(file), copy.databases, value_reader.makers(copy.config, copy.streams.new))
+    while loading.step():
         pass
     assert state(copy) == state(core)
     print(*sorted(set(sys.modules) - known))

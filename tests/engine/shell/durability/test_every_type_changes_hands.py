@@ -26,7 +26,7 @@ pytestmark = pytest.mark.redis
 
 PROGRAMS = real_files.programs()
 #: Latest version of RDB files that a server of this kind reads, if it differs from the engine's default.
-_VERSIONS = {"redis-8.0": "12", "redis-8.6": "13", "valkey-8": "11", "valkey-9": "80"}
+_VERSIONS = {"redis-8.0": "12", "redis-8.6": "13", "valkey-8": "11", "valkey-9": "11"}
 each_server = pytest.mark.parametrize(
     "name", [name if name == "redis-server" else pytest.param(name, marks=long_only) for name in PROGRAMS or ("none",)]
 )

@@ -52,14 +52,13 @@ def payload(source: Core) -> bytes:
 def transfer_of(
     directory: Path,
     files: Disk | None = None,
-    on_discard: Callable[[], None] = lambda: None,
     on_loaded: Callable[[], None] = lambda: None,
 ) -> tuple[Core, FullSync]:
     core = new_core()
     core.config.put("dir", str(directory).encode())
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"old", b"value"], NOW_US)
-    return core, FullSync(core, time.monotonic, Full(b"a" * 40, 0), on_discard, on_loaded, files)
+    return core, FullSync(core, time.monotonic, Full(b"a" * 40, 0), on_loaded, files)
 
 
 def finish(transfer: FullSync) -> None:
@@ -70,9 +69,8 @@ def finish(transfer: FullSync) -> None:
 
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_the_data_replaces_the_old_data(tmp_path, source, payload, size):
-    """With swapdb nothing changes before everything is loaded; then the core has the new data, and no file is left."""
+    """Nothing changes before everything is loaded; then the core has the new data, and no file is left."""
     core, transfer = transfer_of(tmp_path)
-    transfer.keeps_old_data = True
     for at in range(0, len(payload), size):
         assert transfer.feed(payload[at : at + size]) == b""
     finish(transfer)
@@ -136,38 +134,25 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
 @pytest.mark.parametrize("form", ["rdb", "psb"])
 def test_a_file_with_unsupported_types_does_not_cost_the_old_data(tmp_path, form):
     """A complete file is refused, with all types that the engine does not store, before the old data is dropped."""
-    lists = b"".join(b"\x01\x05list%d\x01\x01a" % number for number in range(3))
+    lists = b"".join(b"\x0e\x05list%d\x01\x01a" % number for number in range(3))
     data = b"REDIS0011" + lists + b"\x02\x03set\x01\x01a\xff" + bytes(8)
     if form == "psb":
         data = (RELEASES / "1.0.0rc1" / "engine-all-types" / "psb" / "dump.psb").read_bytes()
     counts = "lists: 2 .*sets: 4 " if form == "psb" else r"lists: 3 \(first: key 'list0' of database 0\); sets: 1 "
 
     async def story() -> None:
-        dropped: list[None] = []
         loaded = asyncio.Event()
-        core, transfer = transfer_of(tmp_path, on_discard=lambda: dropped.append(None), on_loaded=loaded.set)
+        core, transfer = transfer_of(tmp_path, on_loaded=loaded.set)
         transfer.feed(b"$%d\r\n%b" % (len(data), data))
         if form == "psb":
             await asyncio.wait_for(loaded.wait(), DEADLINE)
         with pytest.raises(ForeignError, match=counts):
             finish(transfer)
-        assert not dropped
         assert core.databases[0].holds(b"old")
         transfer.close()
 
     asyncio.run(story())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_old_data_may_be_dropped_when_a_file_was_scanned(tmp_path, payload):
-    """The old data is dropped once, after the scan of a complete file and before its keys are loaded."""
-    read: list[int] = []
-    core, transfer = transfer_of(tmp_path, on_discard=lambda: read.append(transfer.read))
-    transfer.feed(payload)
-    finish(transfer)
-    assert read == [0]
-    assert not core.databases[0].holds(b"old")
-    assert transfer.close()
 
 
 class WhoCloses(Disk):
