@@ -1,4 +1,4 @@
-"""Error messages of several commands, and long ones, by subject. Other messages are where they are raised.
+"""Error messages of several commands, and long ones, by subject. Code that alone raises a message contains it.
 
 Error replies are bytes that start with the error code, without the leading ``-``. Functions return the messages that
 contain values. Messages about the values of directives are str, because errors at startup quote them too.
@@ -312,7 +312,6 @@ WAIT_ON_REPLICA = (
     b"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured "
     b"to be writable (which is not the default) writes to replicas are just local and are not propagated."
 )
-LOADING = b"LOADING Redis is loading the dataset in memory"
 ROLE_CHANGED = b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 READONLY = b"READONLY You can't write against a read only replica."
 FAILOVER_WITHOUT_REPLICAS = b"ERR FAILOVER requires connected replicas."

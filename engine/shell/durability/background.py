@@ -168,7 +168,7 @@ class Writing:
 
     @property
     def _seconds(self) -> int:
-        """Seconds since the start of the running attempt; -1 if there is none."""
+        """Seconds since the start of the running attempt; -1 if no attempt is running."""
         return int(self._clock() - self._began) if self.is_running else -1
 
     def ask(self) -> None:

@@ -64,11 +64,6 @@ class StreamStorage:
             files, directory / FOLDER, lambda: config.integer("stream-file-size"), is_in_use=disk
         )
 
-    @property
-    def shelf(self) -> SegmentFiles | None:
-        """Storage of cold segments; None if they stay in memory."""
-        return self.segments if self.segments.is_in_use else None
-
     def check(self) -> None:
         """Raise a ConfigError if the directives contradict each other."""
         if self.segments.is_in_use and not self._config.flag("stream-cold-compression"):
@@ -161,7 +156,7 @@ class StreamStorage:
         return self.segments.held_by(self._log_folder) >= self._config.integer("stream-file-size")
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about segment files; empty if there are none. Sizes are in bytes."""
+        """Return INFO's facts about segment files; empty without such files. Sizes are in bytes."""
         if not self.segments.is_in_use and not self.segments.has_files:
             return {}
         return {**self.segments.facts(), "engine_segment_cached_bytes": self._storage.cache.size}

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed, compress
@@ -53,14 +53,9 @@ _SHORT_INTERVAL = 2e-5
 _USUAL_INTERVAL = sys.getswitchinterval()
 
 
-class Shelf(Protocol):
-    """Storage of segments on disk."""
-
-    def write(self, bodies: Sequence[Packed]) -> Sequence[Place]:
-        """Write packed entries; return the location of each. Raises OSError if the disk rejects them.
-
-        Call this in a thread.
-        """
+#: Writes packed entries to disk; returns the location of each. Raises OSError if the disk rejects them. Called in a
+#: thread.
+Shelf = Callable[[Sequence[Packed]], Sequence[Place]]
 
 
 class ColdPacker:
@@ -249,6 +244,6 @@ def _write_to_shelf(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] |
     logs.
     """
     try:
-        return shelf.write(bodies)
+        return shelf(bodies)
     except OSError:
         return None

@@ -296,7 +296,8 @@ class Server:
         pid_file = self._write_pid()
         self._tune_gc()
         self._tickers = [Ticker(self._loop, 1.0, self.runner.tick), Ticker(self._loop, 0.1, self._disk.tick)]
-        shelf = self._disk.keeping.shelf
+        segments = self._disk.keeping.segments
+        shelf = segments.write if segments.is_in_use else None
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
         self._announce()
