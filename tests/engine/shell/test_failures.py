@@ -16,6 +16,7 @@ import pytest
 from tests import ROOT
 from tests.servers import Running, ready_line, stop, tied_to_us
 from tests.servers.connection import Connection
+from tests.suite.long import long_only
 from tests.suite.waiting import DEADLINE, wait_for
 
 #: EX_SOFTWARE of sysexits.h.
@@ -68,7 +69,7 @@ def end_of(client: Connection) -> list[object]:
             return replies
 
 
-@pytest.mark.parametrize("policy", ["always", "everysec"])
+@pytest.mark.parametrize("policy", ["always", pytest.param("everysec", marks=long_only)])
 def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
     """The client gets an error, the engine exits with status 70, and the log has the commands before the failure."""
     with engine(tmp_path, "--appendfsync", policy, faults={"mset": 4, "set": 1}) as server:
@@ -99,23 +100,6 @@ def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
     assert "MistakeError" in report
     with engine(tmp_path) as server:
         assert contents(server) == {b"hash": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}
-
-
-def test_a_failing_read_does_not_stop_the_engine(tmp_path):
-    """A failing read returns an error; a failing command on the client's own state closes its connection.
-
-    Both are logged.
-    """
-    with engine(tmp_path, faults={"get": 0, "select": 0}) as server:
-        with Connection(server) as client, Connection(server) as other:
-            assert client.run("SET", "k", "v") == b"OK"
-            assert str(client.run("GET", "FAULT")) == "ERR internal error"
-            assert client.run("GET", "k") == b"v"
-            client.send("SELECT", "FAULT")
-            assert [str(reply) for reply in end_of(client)] == ["ERR internal error"]
-            assert other.run("GET", "k") == b"v"
-        assert server.process.poll() is None
-        assert server.output.read_text().count("MistakeError") >= 2
 
 
 def test_a_woken_command_that_fails_stops_the_engine(tmp_path):

@@ -17,6 +17,7 @@ import pytest
 
 from tests import servers
 from tests.engine.shell.durability.lives import Client, life
+from tests.suite.long import long_only
 from tests.suite.waiting import DEADLINE, wait_for
 
 
@@ -65,7 +66,7 @@ def newest_increment(directory: Path) -> Path:
     return max(found, key=lambda path: int(re.findall(r"[0-9]+", path.name)[0]))
 
 
-@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+@pytest.mark.parametrize("policy", ["always", *(pytest.param(each, marks=long_only) for each in ("everysec", "no"))])
 def test_a_full_disk_loses_no_acknowledged_entry(tmp_path, policy):
     """Writes are rejected while the disk is full and accepted when there is room.
 

@@ -53,14 +53,6 @@ def facts(ask: Any) -> dict[bytes, Any]:
             found[key] = ask("GET", key), ask("PEXPIRETIME", key)
         elif kind == b"hash":
             found[key] = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
-        elif kind == b"set":
-            found[key] = sorted(ask("SMEMBERS", key))
-        elif kind == b"zset":
-            words = ask("ZRANGE", key, 0, -1, "WITHSCORES")
-            # Servers before 7.2 show other digits of the same scores.
-            found[key] = words[::2], list(map(float, words[1::2]))
-        elif kind == b"list":
-            found[key] = ask("LRANGE", key, 0, -1)
         else:
             found[key] = _stream(ask, key)
     return found

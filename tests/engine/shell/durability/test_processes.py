@@ -9,23 +9,6 @@ import pytest
 from tests import servers
 from tests.engine.shell.durability.lives import ALWAYS, Client, life
 from tests.servers.connection import wait_until_blocked
-from tests.suite.waiting import DEADLINE
-
-
-def test_writes_survive_a_restart(tmp_path):
-    """Writes survive SIGKILL, SIGTERM and SHUTDOWN."""
-    for number, end in enumerate(("kill", "term", "shutdown", "last")):
-        with life(tmp_path, *ALWAYS) as (running, client):
-            assert client("XLEN s") == number
-            assert client("XADD s * f v").count(b"-") == 1
-            if end == "kill":
-                running.process.send_signal(signal.SIGKILL)
-            elif end == "term":
-                running.process.send_signal(signal.SIGTERM)
-            elif end == "shutdown":
-                client.send_lines("SHUTDOWN")
-            if end != "last":
-                assert running.process.wait(DEADLINE) == (-9 if end == "kill" else 0)
 
 
 def test_commands_of_one_iteration_share_an_fsync(tmp_path):

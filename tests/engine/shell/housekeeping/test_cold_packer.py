@@ -270,7 +270,7 @@ def test_segments_rejected_by_the_disk_are_stored_later():
     core.config.change([(b"stream-cold-age", b"0")])
     before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
     shelf = Shelf(room=0)
-    packer = ColdPacker(core.config, core.streams.storage, Hand(), shelf)
+    packer = ColdPacker(core.config, core.streams.storage, Hand(), shelf.write)
     packer.start()
     for _ in range(5):
         packer.search()
@@ -292,7 +292,7 @@ def test_stopping_discards_the_work_in_progress(finished):
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     hand = Hand(at_once=False)
-    packer = ColdPacker(core.config, core.streams.storage, hand, Shelf(), batch=100)
+    packer = ColdPacker(core.config, core.streams.storage, hand, Shelf().write, batch=100)
     packer.start()
     packer.search()
     for _ in range(finished):

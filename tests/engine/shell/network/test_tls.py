@@ -161,18 +161,6 @@ def test_certificates_are_reloaded(certificates: Path) -> None:
             assert served_name(port, made) == "server2"
 
 
-def test_protocol_versions(certificates: Path) -> None:
-    """With tls-protocols TLSv1.3, a client that supports at most TLS 1.2 is rejected."""
-    port = free_port()
-    flags = settings(certificates, port, "--tls-auth-clients", "no", "--tls-protocols", "TLSv1.3")
-    with servers.engine(*flags):
-        made = context(certificates)
-        assert ask(port, made, "PING") == b"PONG"
-        made.maximum_version = ssl.TLSVersion.TLSv1_2
-        with pytest.raises(ConnectionError):
-            ask(port, made, "PING")
-
-
 def test_redis_py_and_redis_cli_work_over_tls(certificates: Path) -> None:
     """redis-py works with a client certificate, large values and a blocked client; redis-cli works with --tls."""
     port = free_port()
@@ -263,12 +251,8 @@ def test_tls_contexts(certificates: Path) -> None:
     config.put("tls-ciphersuites", b"")
     config.put("tls-auth-clients", b"no")
     config.put("tls-ca-cert-file", b"")
-    config.put("tls-session-caching", b"no")
-    config.put("tls-prefer-server-ciphers", b"yes")
     made = server_context(config)
     assert made.verify_mode is ssl.CERT_NONE
-    assert made.options & ssl.OP_NO_TICKET
-    assert made.options & ssl.OP_CIPHER_SERVER_PREFERENCE
 
 
 def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None:
@@ -377,9 +361,3 @@ def test_a_certificate_without_an_enabled_user_is_reported(
     shown = {name: entry[name] for name in ("count", "reason", "context", "object", "username")}
     assert shown == {"count": 2, "reason": "tls-cert", "context": "toplevel", "object": "", "username": "client"}
     assert plain.info("stats")["acl_access_denied_tls_cert"] == 2
-
-
-def test_invalid_values_of_tls_auth_clients_user_are_rejected(certified: tuple[redis_py.Redis, int]) -> None:
-    """CONFIG SET of an unknown value is rejected with an error that names the two valid values."""
-    with pytest.raises(redis_py.ResponseError, match="one of the following: CN, off"):
-        certified[0].config_set("tls-auth-clients-user", "URI")

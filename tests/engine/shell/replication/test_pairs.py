@@ -52,7 +52,6 @@ def replica(engine, master):
     with client_of(engine) as client:
         yield client
         client.execute_command("REPLICAOF", "NO", "ONE")
-        client.config_set("repl-diskless-load", "disabled")
         for server in (client, master):
             server.flushall()
 
@@ -66,30 +65,6 @@ def fill(master: redis_py.Redis) -> None:
     pipe.set("a", "1", ex=1000).hset("h", mapping={"f": "v"}).append("raw", "text")
     pipe.hset("table", mapping={f"m{n}": n for n in range(300)})
     pipe.execute()
-
-
-@pytest.mark.parametrize("load", ["disabled", "swapdb"])
-def test_existing_data_and_later_commands_are_replicated(master, replica, load):
-    """A real Redis's data is copied completely, and its later commands are applied; the replica rejects writes."""
-    replica.set("old", "gone")
-    replica.config_set("repl-diskless-load", load)
-    fill(master)
-    follow(replica, port_of(master))
-    wait_until_up(replica)
-    assert contents(replica) == contents(master)
-    assert "old" not in replica
-    master.xreadgroup("g", "two", {"s": ">"}, count=5)
-    master.xack("s", "g", *(record["message_id"] for record in master.xpending_range("s", "g", "-", "+", 3)))
-    with master.pipeline(transaction=True) as pipe:
-        pipe.incr("a").xadd("s", {"in": "transaction"}).execute()
-    assert master.wait(1, 20_000) == 1
-    wait_until_equal(replica, master)
-    assert contents(replica) == contents(master)
-    with pytest.raises(redis_py.ReadOnlyError, match="read only replica"):
-        replica.set("mine", "1")
-    hello = replica.execute_command("HELLO")
-    assert b"replica" in (hello.values() if isinstance(hello, dict) else hello)
-    assert replica.execute_command("ROLE")[:1] + replica.execute_command("ROLE")[3:4] == [b"slave", b"connected"]
 
 
 def test_a_link_broken_at_any_byte_recovers(master, replica):
@@ -130,14 +105,11 @@ def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
     wait_for(is_cut, "the cut")
 
 
-@pytest.mark.parametrize(("diskless", "load"), [("yes", "disabled"), ("no", "disabled"), ("yes", "swapdb")])
-def test_a_master_with_unsupported_types_is_refused(engine, master, replica, diskless, load):
+def test_a_master_with_unsupported_types_is_refused(engine, master, replica):
     """A replica reports the number of keys and the first key of each type, keeps its data, and tries again only when
     told.
     """
     fill(master)
-    master.config_set("repl-diskless-sync", diskless)
-    replica.config_set("repl-diskless-load", load)
     replica.set("old", "kept")
     master.rpush("jobs", 1, 2)
     master.rpush("more", 1)

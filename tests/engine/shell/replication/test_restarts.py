@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tests.servers.sentinels import Member, members
+from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 
@@ -64,7 +65,7 @@ def test_restarted_engines_continue_in_the_history():
 
 
 @pytest.mark.redis
-@pytest.mark.parametrize("kinds", ["redis engine", "engine redis"])
+@pytest.mark.parametrize("kinds", ["redis engine", pytest.param("engine redis", marks=long_only)])
 def test_the_other_program_continues_from_the_file(kinds):
     """A snapshot that a replica writes at shutdown is loaded by the other program, which requests the rest."""
     first, second = kinds.split()

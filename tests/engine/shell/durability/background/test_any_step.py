@@ -13,9 +13,6 @@ from tests.faults.engines import Engine
 from tests.harness.replay import state
 from tests.suite.long import short_and_long
 
-#: The log's policy, and whether errors last.
-POLICIES = short_and_long([("always", False), ("everysec", True)], [("always", True), ("everysec", False)])
-
 
 def rewriting(engine: Engine) -> None:
     """Rewrite the log, with commands before, during and after the rewrite."""
@@ -63,15 +60,24 @@ def reloading(engine: Engine) -> None:
 def replacing(engine: Engine) -> None:
     """Replace all data while a file is being written, and run a command before the new base is complete."""
     engine.run("BGSAVE")
-    engine.core.durability.start_replacement()
     replace_all(engine)
-    engine.core.durability.finish_replacement()
+    engine.core.durability.data_replaced()
     engine.run("APPEND key value")
     engine.workers.run()
 
 
-@pytest.mark.parametrize(("policy", "lasting"), POLICIES, ids=lambda value: str(value).lower())
-@pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
+STORIES = (rewriting, switching, saving, ending, reloading, replacing)
+#: The log's policy, and whether errors last.
+POLICIES = [("always", False), ("everysec", True), ("always", True), ("everysec", False)]
+
+
+@pytest.mark.parametrize(
+    ("story", "policy", "lasting"),
+    short_and_long(
+        [(story, *POLICIES[number % 2]) for number, story in enumerate(STORIES)],
+        [(story, *POLICIES[at]) for number, story in enumerate(STORIES) for at in range(4) if at != number % 2],
+    ),
+)
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
     """If a call to the disk fails, and possibly all later calls, the engine works again when the disk has recovered.
 

@@ -28,13 +28,6 @@ class SlowFiles(Files):
         super().rename(old, new)
 
 
-def test_every_attempt_has_its_own_name(tmp_path):
-    """Each attempt has a unique file name that is recognizable as temporary."""
-    attempts = [Attempt(Files(), tmp_path, "temp-", ".rdb") for _ in range(3)]
-    assert len({attempt.temporary for attempt in attempts}) == 3
-    assert all(TEMPORARY.fullmatch(attempt.temporary.name) for attempt in attempts)
-
-
 def test_an_abandoned_attempt_changes_nothing(tmp_path):
     """An abandoned attempt is never renamed."""
     target = tmp_path / "target"

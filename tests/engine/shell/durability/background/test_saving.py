@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import errno
 
-import pytest
-
 from tests.engine.shell.durability.background.by_hand import (
     life_of,
-    names,
     without_log,
 )
-from tests.faults.disk import Crash
 
 
 def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
@@ -116,19 +112,3 @@ def test_a_broken_log_does_not_prevent_snapshots(tmp_path):
     assert engine.info()["rdb_saves"] == 1
     engine.run("CONFIG RESETSTAT")
     assert engine.info()["rdb_saves"] == 0
-
-
-def test_unfinished_snapshots_of_killed_processes_are_removed(tmp_path):
-    """The next owner of a directory removes a snapshot that a killed process has left unfinished."""
-    engine = without_log(tmp_path)
-    engine.run("XADD s 1-0 f v")
-    engine.run("SAVE")
-    engine.files.interrupt("sync", "temp-", lambda: setattr(engine.files, "crash_at", len(engine.files.calls)))
-    engine.run("BGSAVE")
-    with pytest.raises(Crash):
-        engine.workers.run()
-    engine.die()
-    assert len(names(engine)) == 2
-    again = without_log(tmp_path)
-    again.run("SAVE")
-    assert names(again) == ["dump.rdb"]

@@ -19,25 +19,6 @@ from tests.engine.shell.durability.background.by_hand import (
 from tests.harness.replay import state
 
 
-@pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
-@pytest.mark.parametrize("appendonly", ["no", "yes"])
-def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
-    """If the log is switched off and on while a base is being written, all writes are in the log."""
-    engine = life_of(tmp_path, appendonly=appendonly)
-    engine.run("XADD s 1-0 f v")
-    engine.run(first)
-    engine.run("XADD s 2-0 f v")
-    assert engine.run("CONFIG SET appendonly no") == b"OK"
-    engine.run("XADD s 3-0 f v")
-    assert engine.run("CONFIG SET appendonly yes") == b"OK"
-    engine.run("XADD s 4-0 f v")
-    engine.workers.run()
-    assert engine.info()["aof_enabled"] == 1
-    engine.run("XADD s 5-0 f v")
-    assert not [name for name in engine.folder.iterdir() if name.name.startswith("temp-")]
-    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
-
-
 @pytest.mark.parametrize("tried", [False, True])
 def test_the_first_base_is_written_before_the_process_exits(tmp_path, tried):
     """SHUTDOWN before the log is in use writes the base first; if that fails the process continues."""
@@ -53,21 +34,6 @@ def test_the_first_base_is_written_before_the_process_exits(tmp_path, tried):
     engine.run("XADD s 3-0 f v")
     ended(engine)
     assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
-
-
-@pytest.mark.parametrize(
-    ("call", "where"), [("create", "rewriteaof"), ("write", "incr"), ("rename", "base"), ("rename", "manifest")]
-)
-def test_an_unfinished_first_base_does_not_prevent_a_start(tmp_path, call, where):
-    """SHUTDOWN FORCE exits without the first base, and its unfinished files do not prevent loading."""
-    engine = without_log(tmp_path, save="3600 1")
-    engine.run("XADD s 1-0 f v")
-    engine.run("CONFIG SET appendonly yes")
-    engine.run("XADD s 2-0 f v")
-    engine.files.fail(call, errno.ENOSPC, where)
-    engine.workers.run()
-    ended(engine, "SHUTDOWN FORCE")
-    assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
 def test_switching_off_cancels_the_first_base(tmp_path):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.protocol import ids
 from engine.settings.kinds import ConfigError
 from engine.shell.durability import check
 from engine.shell.durability.position import Position
 from tests.engine.core.formats.rdb_files import file_of, key, old_forms, packed, unsupported, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine
-from tests.harness.replay import NOW_US, state
+from tests.harness.replay import NOW_US
 
 SETTINGS = {"appendonly": "no", "save": "", "enable_debug_command": "yes"}
 
@@ -75,34 +74,6 @@ def test_startup_never_falls_back_to_the_older_file(tmp_path):
             Engine(tmp_path, **SETTINGS)
 
 
-def test_a_file_of_the_oldest_version_keeps_all_data(tmp_path):
-    """A file of version 10 keeps idempotent producers, released entries and active times.
-
-    Redis cannot store these in version 10. A file of version 14 keeps them too.
-    """
-    for version in ("10", "14"):
-        engine = Engine(tmp_path, **SETTINGS, rdb_version=version)
-        engine.run("FLUSHALL")
-        for line in (
-            "XADD s IDMP p one * f v",
-            "XADD s * f v",
-            "XGROUP CREATE s g 0",
-            "XREADGROUP GROUP g c STREAMS s >",
-        ):
-            engine.run(line)
-        engine.now_us += 5000
-        engine.run("XREADGROUP GROUP g c STREAMS s >")
-        first = engine.core.databases[0].stream(b"s").first_id
-        engine.run(f"XNACK s g FAIL IDS 1 {ids.text(first).decode()}")
-        engine.run("SAVE")
-        wanted = state(engine.core, times=True)
-        engine.die()
-        assert (tmp_path / "dump.rdb").read_bytes()[:9] == b"REDIS00%b" % version.encode()
-        again = Engine(tmp_path, **SETTINGS)
-        assert state(again.core, times=True) == wanted
-        assert again.core.databases[0].stream(b"s").producers.by_producer == {b"p": {b"one": first}}
-
-
 @pytest.mark.parametrize("form", ["list", "hash of 7.4", "function", "module"])
 def test_unsupported_types_are_refused_or_skipped(tmp_path, form):
     """A start with a file that has a type that the engine does not store fails with the type.
@@ -123,7 +94,7 @@ def test_info_counts_the_loaded_keys(tmp_path):
     """INFO reports how many keys the last RDB file contained, and how many had expired."""
     (tmp_path / "dump.rdb").write_bytes(old_forms())
     info = Engine(tmp_path, **SETTINGS, now_us=NOW_US).run("INFO persistence").decode()
-    assert "rdb_last_load_keys_loaded:7\r\n" in info
+    assert "rdb_last_load_keys_loaded:4\r\n" in info
     assert "rdb_last_load_keys_expired:1\r\n" in info
 
 

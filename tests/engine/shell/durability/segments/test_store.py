@@ -165,28 +165,6 @@ def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dea
     files.close()
 
 
-def test_a_full_disk_pauses_compaction(tmp_path):
-    """A record that cannot be moved stays readable in its place, and is moved by a later check when there is room."""
-    disk = Disk()
-    files = segment_files(tmp_path, disk, file_size=4000)
-    live = [stored(files, number) for number in range(30)][::5]
-    gc.collect()
-    before = files.facts()
-    disk.room = 0
-    files.tidy(now)
-    assert files.facts() == {**before, "engine_segment_last_write_status": "err"}
-    disk.heal()
-    for _ in range(20):
-        files.tidy(now)
-    after = files.facts()
-    assert after["engine_segment_last_write_status"] == "ok"
-    assert after["engine_segment_dead_bytes"] < before["engine_segment_dead_bytes"] / 2
-    for number, body in enumerate(live):
-        body.cache.clear()
-        assert body.packed().frames(0, 50) == packed(5 * number).frames(0, 50)
-    files.close()
-
-
 def test_a_deleted_file_is_written_again(tmp_path):
     """The content of a deleted file is still readable, and is written to another file before documents refer to it."""
     files = segment_files(tmp_path)
@@ -238,23 +216,6 @@ def test_few_files_are_open(tmp_path, monkeypatch):
             assert body.packed().frames(0, 50) == packed(number).frames(0, 50)
         assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 4
     files.sync()
-    files.close()
-
-
-def test_a_full_file_that_cannot_be_synced_is_rewritten(tmp_path):
-    """If the fsync of a full file fails, its records are written to another file before documents refer to them."""
-    disk = Disk()
-    files = segment_files(tmp_path, disk, file_size=1)
-    first = stored(files, 1)
-    disk.fail("sync", errno.EIO)
-    second = stored(files, 2)
-    disk.heal()
-    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on disk: it is being rewritten"):
-        files.sync()
-    files.tidy(now)
-    files.sync()
-    assert [body.place.location[0].number for body in (first, second)] == [3, 2]
-    assert first.packed().frames(0, 50) == packed(1).frames(0, 50)
     files.close()
 
 
