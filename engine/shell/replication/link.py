@@ -440,7 +440,9 @@ class FullSync:
     @property
     def read(self) -> int:
         """Number of bytes loaded."""
-        return self.payload.received if self._reading is None else self._reading.offset
+        if self.is_done:
+            return self.payload.received
+        return self._reading.offset if self._reading is not None else 0
 
     @property
     def seconds(self) -> float:
