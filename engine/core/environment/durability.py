@@ -58,11 +58,8 @@ class Durability:
     def wake_when_synced(self, session: Session) -> None:
         """Wake the blocked session the next time that more of the log is on disk, or that the log is disabled."""
 
-    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:  # noqa: ARG002 - there is no disk
-        """Reload the data from the log or from the snapshot.
-
-        With ``save``, write the snapshot first. With ``flush``, empty the databases first.
-        """
+    def reload(self, *, from_log: bool, save: bool) -> None:  # noqa: ARG002 - there is no disk
+        """Reload the data from the log or from the snapshot. With ``save``, write the snapshot first."""
         raise CommandError(messages.NO_PERSISTENCE)
 
     def data_replaced(self) -> None:

@@ -556,7 +556,7 @@ class DiskDurability(Durability):
         sessions, self._waiting = self._waiting, {}
         self.core.host.wake(sessions)
 
-    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
+    def reload(self, *, from_log: bool, save: bool) -> None:
         if self._life is not Life.RUNNING:
             raise CommandError(messages.SHUTTING_DOWN)
         if from_log:
@@ -571,7 +571,7 @@ class DiskDurability(Durability):
             self.core.host.flush_effects()
         self._life = Life.LOADING
         try:
-            self._load_again(from_log=from_log, flush=flush or from_log)
+            self._load_again(from_log=from_log)
             self._life = Life.RUNNING
         except Exception as error:  # noqa: BLE001 - any error leaves the data incomplete
             # The data in memory is now neither the old data nor that on disk.
@@ -581,15 +581,13 @@ class DiskDurability(Durability):
             raise CommandError(b"ERR " + str(error).encode()) from None
         finally:
             self._follow()
-        if not from_log and not (save and flush):
+        if not (from_log or save):
             self.on_other_data()
             if self._wants_log:
                 self._rewrite_log_after_loading()
 
-    def _load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise
-        the loaded data is merged into it.
-        """
+    def _load_again(self, *, from_log: bool) -> None:
+        """Remove the data and load it again, without recording effects."""
         core = self.core
         dirty = core.changes.dirty
         core.changes.hold_recording(True)
@@ -599,13 +597,12 @@ class DiskDurability(Durability):
         for db in core.databases:
             db.waiting = WaitingRoom()
         try:
-            if flush:
-                for db in core.databases:
-                    db.clear()
+            for db in core.databases:
+                db.clear()
             if from_log:
                 self.log_files.load(self._now(), cut=False)
             else:
-                self.snapshots.load(merge=not flush)
+                self.snapshots.load()
         finally:
             core.changes.replaying = False
             core.changes.hold_recording(False)

@@ -471,8 +471,6 @@ def _restore(
     else:
         raise ValueError(kind)
     db = core.databases[index]
-    if key in db:
-        db.delete(key)
     db.add(key, value)
     if deadline >= 0:
         db.set_deadline(key, deadline)
@@ -657,7 +655,7 @@ def load(
     skip_unsupported: bool = False,
     left_out: UnsupportedTypes | None = None,
 ) -> int:
-    """Load the keys of a mapped snapshot into a core; return their number. Existing keys of the same name are replaced.
+    """Load the keys of a mapped snapshot into a core without keys; return their number.
 
     Raises DamagedError if the snapshot is damaged. Keys of types that the engine does not store are counted in
     ``left_out``. Unless ``skip_unsupported``, the caller discards the core if there are such keys, so no key is loaded

@@ -111,12 +111,11 @@ class RdbFiles:
             "rdb_last_load_keys_loaded": self.last.keys,
         }
 
-    def load(self, data: memoryview, left_out: UnsupportedTypes, *, expire: bool, merge: bool = False) -> int:
+    def load(self, data: memoryview, left_out: UnsupportedTypes, *, expire: bool) -> int:
         """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if the file is
         damaged.
 
         Keys of types that the engine does not store are counted in ``left_out``. ``expire``: skip expired keys.
-        ``merge``: replace existing keys of the same name.
         """
         core = self._core
         loading = Loading(
@@ -126,7 +125,6 @@ class RdbFiles:
             now=core.changes.now if expire else None,
             skip_unsupported=core.config.flag("skip-unsupported-types"),
             left_out=left_out,
-            merge=merge,
         )
         while loading.step():
             pass

@@ -105,9 +105,8 @@ class Snapshots(Writing):
             **self._rdb.facts(),
         }
 
-    def load(self, *, merge: bool = False) -> Path | None:
-        """Fill the core from the newest file; return its path, or None if there is no file. With ``merge``, the file's
-        keys replace existing keys of the same name.
+    def load(self) -> Path | None:
+        """Fill the core from the newest file; return its path, or None if there is no file.
 
         Expired keys of an RDB file are skipped, unless the file belongs to a replication history: other servers keep
         them until they receive the deletion. If keys of unsupported types are left out, the original is kept.
@@ -120,7 +119,7 @@ class Snapshots(Writing):
         with _naming(path):
             if rdb_file.is_rdb(data):
                 self.saved_position = rdb_file.position_of(data)
-                end = self._rdb.load(data, found, expire=self.saved_position is None, merge=merge)
+                end = self._rdb.load(data, found, expire=self.saved_position is None)
                 if end < len(data):
                     raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
             else:

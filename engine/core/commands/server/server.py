@@ -285,20 +285,19 @@ def _populate(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("RELOAD [NOSAVE] [NOFLUSH] [MERGE]", 0, _MANY)
+@_sub("RELOAD [NOSAVE]", 0, 1)
 def _reload(ctx: Context, argv: list[bytes]) -> Reply:
-    """Writes a snapshot (not with NOSAVE), deletes all data (not with NOFLUSH), and loads the snapshot."""
-    words = {word.upper() for word in argv[2:]}
-    if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
-        raise CommandError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    ctx.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
+    """Writes a snapshot (not with NOSAVE), deletes all data, and loads the snapshot."""
+    if argv[2:] and argv[2].upper() != b"NOSAVE":
+        raise CommandError(b"ERR DEBUG RELOAD only supports the NOSAVE option.")
+    ctx.durability.reload(from_log=False, save=not argv[2:])
     return OK
 
 
 @_sub("LOADAOF", 0, 0)
 def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Discards all data and loads the append-only file."""
-    ctx.durability.reload(from_log=True, save=False, flush=True)
+    ctx.durability.reload(from_log=True, save=False)
     return OK
 
 

@@ -100,8 +100,7 @@ class Loading:
 
     Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. Keys of types
     that the engine does not store are left out and counted in ``left_out``. Unless ``skip_unsupported``, the caller
-    discards the databases if there are such keys, so no key is added after the first one. With ``merge``, keys of the
-    file replace existing keys; otherwise a duplicate key is an error.
+    discards the databases if there are such keys, so no key is added after the first one.
     """
 
     def __init__(
@@ -113,7 +112,6 @@ class Loading:
         now: int | None = None,
         skip_unsupported: bool = False,
         left_out: UnsupportedTypes | None = None,
-        merge: bool = False,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
@@ -122,7 +120,6 @@ class Loading:
         self._skip_unsupported = skip_unsupported
         # (Slices of a mapped file are bytes, those of a view are views.)
         self._source = Reader(cast(bytes, data.obj))
-        self._merge = merge
         self._is_valkey = False
         #: Checksum of the bytes up to ``_summed``.
         self._sum = self._summed = 0
@@ -271,9 +268,7 @@ class Loading:
         if self.summary.left_out and not self._skip_unsupported:
             return
         if db.holds(key):
-            if not self._merge:
-                raise BadFormatError("the key occurs twice")
-            db.delete(key)
+            raise BadFormatError("the key occurs twice")
         db.add(key, value)
         self.summary.keys += 1
         if deadline is not None:

@@ -53,7 +53,6 @@ def reloading(engine: Engine) -> None:
     engine.run("DEBUG RELOAD")
     engine.run("XADD s 2-0 f v")
     engine.run("DEBUG LOADAOF")
-    engine.run("DEBUG RELOAD NOFLUSH")
     engine.workers.run()
 
 
