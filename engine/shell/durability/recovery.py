@@ -583,7 +583,8 @@ def as_written(argv: Any) -> bytes:
     if type(argv) is not list or not argv:
         raise TypeError("not a command")
     b"".join(argv)
-    return hiredis.pack_command(tuple(argv))
+    written: bytes = hiredis.pack_command(tuple(argv))
+    return written
 
 
 def commands_in(data: memoryview, at: int, until: int, shift: int = 0) -> Iterator[tuple[list[bytes], int]]:

@@ -58,7 +58,6 @@ from engine.shell.replication.master import Master
 from engine.shell.replication.replicas import Clients
 from engine.shell.tls import client_context
 from engine.text import messages
-from streamwire.machine import Machine
 
 
 class LinkState(Enum):
@@ -159,7 +158,7 @@ class ReplicaRole:
         self._history: History = master.history
         self._own_port = port
         self._clock = clock
-        self._machine = Machine("the link to the master", _TABLE, LinkState.OFF)
+        self._state = LinkState.OFF
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
@@ -203,6 +202,10 @@ class ReplicaRole:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
 
+    def _fire(self, event: LinkEvent) -> None:
+        """Change the state. Raises KeyError for an event that the table does not have in this state."""
+        self._state = _TABLE[self._state, event]
+
     @property
     def _name(self) -> str:
         """The master's address, for the log."""
@@ -211,17 +214,17 @@ class ReplicaRole:
     @property
     def is_on(self) -> bool:
         """Whether this server is a replica."""
-        return self._machine.state is not LinkState.OFF
+        return self._state is not LinkState.OFF
 
     @property
     def is_up(self) -> bool:
         """Whether the stream is being applied, so that other servers may follow this one."""
-        return self._machine.state is LinkState.FOLLOWING
+        return self._state is LinkState.FOLLOWING
 
     @property
     def is_synchronising(self) -> bool:
         """Whether a full synchronisation is in progress: the current data is not the master's."""
-        return self._machine.state in (LinkState.TRANSFER, LinkState.LOADING)
+        return self._state in (LinkState.TRANSFER, LinkState.LOADING)
 
     @property
     def stream_db(self) -> int:
@@ -234,11 +237,11 @@ class ReplicaRole:
         ``handover``: called with the result of a failover in which this server, until now the master of the other
         server, exchanges roles with it.
         """
-        if self.is_on and self._machine.state is not LinkState.REFUSED and (host, port) == (self._host, self._port):
+        if self.is_on and self._state is not LinkState.REFUSED and (host, port) == (self._host, self._port):
             return Simple(b"OK Already connected to specified master")
         was_on = self.is_on
         self._close_link()
-        self._machine.fire(LinkEvent.FOLLOW)
+        self._fire(LinkEvent.FOLLOW)
         self._host, self._port, self._handover = host, port, handover
         LOG.info("following the master %s", self._name)
         self._core.config.note("replicaof", (host, b"%d" % port))
@@ -277,7 +280,7 @@ class ReplicaRole:
         LOG.info("this server becomes a master; its history has %d bytes so far", self._history.offset)
         self._close_link()
         self._handover = None
-        self._machine.fire(LinkEvent.LEAD)
+        self._fire(LinkEvent.LEAD)
         self._core.config.note("replicaof", ())
         if self._timer is not None:
             self._timer.cancel()
@@ -296,7 +299,7 @@ class ReplicaRole:
             self._timer.cancel()
 
     def _follow_directives(self) -> None:
-        config, admission, state = self._core.config, self._core.admission, self._machine.state
+        config, admission, state = self._core.config, self._core.admission, self._state
         read_only = state is not LinkState.OFF and config.flag("replica-read-only")
         stale = state not in (LinkState.OFF, LinkState.FOLLOWING) and not config.flag("replica-serve-stale-data")
         admission.memory_counts = state is LinkState.OFF or not config.flag("replica-ignore-maxmemory")
@@ -314,7 +317,7 @@ class ReplicaRole:
 
     def _connect(self) -> None:
         self._retry = None
-        self._machine.fire(LinkEvent.DUE)
+        self._fire(LinkEvent.DUE)
         config = self._core.config
         self._link = MasterLink(self.connected, self.received, self.lost, self._clock)
         try:
@@ -327,7 +330,7 @@ class ReplicaRole:
 
     def connected(self) -> None:
         """Start the handshake: the link is open."""
-        self._machine.fire(LinkEvent.CONNECTED)
+        self._fire(LinkEvent.CONNECTED)
         config = self._core.config
         who = Introduction(
             config.text("masteruser"),
@@ -343,7 +346,7 @@ class ReplicaRole:
 
     def received(self, data: bytes) -> None:
         """Process bytes of the master."""
-        state = self._machine.state
+        state = self._state
         if state is LinkState.FOLLOWING and self._intake is not None:
             self._intake.feed(data)
             if not self._is_due:
@@ -362,7 +365,7 @@ class ReplicaRole:
 
         ``costly``: whether a full synchronisation has failed.
         """
-        state = self._machine.state
+        state = self._state
         if state is LinkState.LOADING and not costly:
             # Continue loading: all data has arrived. The rest of the stream is requested after the data was loaded.
             return
@@ -391,7 +394,7 @@ class ReplicaRole:
             self._down_since = self._clock()
         self.trouble = why
         self._close_link()
-        self._machine.fire(event)
+        self._fire(event)
         self._follow_directives()
 
     def _close_link(self) -> None:
@@ -452,7 +455,7 @@ class ReplicaRole:
 
     def _go_on(self, outcome: Continue) -> None:
         """Continue with the rest of the master's history."""
-        self._machine.fire(LinkEvent.CONTINUE)
+        self._fire(LinkEvent.CONTINUE)
         self._unconfirmed = 0
         LOG.info("the master continues from offset %d", self._history.offset)
         if outcome.id and outcome.id != self._history.id:
@@ -463,7 +466,7 @@ class ReplicaRole:
     # -- full synchronisation -----------------------------------------------------------------------------------------
 
     def _start_full_sync(self, full: Full) -> None:
-        self._machine.fire(LinkEvent.FULL)
+        self._fire(LinkEvent.FULL)
         LOG.info(
             "full synchronisation: the master sends all data at offset %d of its history %s",
             full.offset,
@@ -483,7 +486,7 @@ class ReplicaRole:
             return
         if sync.payload.is_complete:
             LOG.info("received all data of the master: %d bytes", sync.payload.received)
-            self._machine.fire(LinkEvent.RECEIVED)
+            self._fire(LinkEvent.RECEIVED)
             self._follow_directives()
             self._load()
         if rest:
@@ -492,7 +495,7 @@ class ReplicaRole:
     def _load(self) -> None:
         """Load some of the data, and continue in the next event-loop iteration."""
         sync = self._sync
-        if sync is None or self._machine.state is not LinkState.LOADING:
+        if sync is None or self._state is not LinkState.LOADING:
             return
         try:
             is_due = sync.work()
@@ -543,7 +546,7 @@ class ReplicaRole:
         self._logged = LogOffset()
         selected = summary.about.get(b"repl-stream-db", b"")
         self.db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
-        self._machine.fire(LinkEvent.LOADED)
+        self._fire(LinkEvent.LOADED)
         self._costly_delay = _SHORTEST_COSTLY_DELAY
         LOG.info("loaded %d keys of the master", summary.keys)
         self._master.cut_off_all()
@@ -621,7 +624,7 @@ class ReplicaRole:
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_PERIOD, self._tick)
-        state = self._machine.state
+        state = self._state
         if state is LinkState.FOLLOWING:
             self.tell_master()
             if self._intake is not None and self._intake.is_closed_by_client:
@@ -639,7 +642,7 @@ class ReplicaRole:
     def role(self) -> Reply:
         """Return ROLE's reply."""
         offset = self._history.offset if self.is_up else -1
-        return [b"slave", self._host, self._port, _NAMES[self._machine.state], offset]
+        return [b"slave", self._host, self._port, _NAMES[self._state], offset]
 
     def info(self) -> list[tuple[str, Any]]:
         """Return the lines of INFO replication about the master and the link to it."""
@@ -675,14 +678,14 @@ class ReplicaRole:
         ]
         if self.trouble and not self.is_up:
             lines.append(("engine_master_link_error", self.trouble.replace("\r", " ").replace("\n", " ")))
-        if self._machine.state is LinkState.REFUSED:
+        if self._state is LinkState.REFUSED:
             lines.append(("engine_master_refused", 1))
         return lines
 
     def loading(self) -> list[tuple[str, Any]]:
         """Return INFO persistence's lines about data being loaded; empty if no data is being loaded."""
         sync = self._sync
-        if sync is None or self._machine.state is not LinkState.LOADING:
+        if sync is None or self._state is not LinkState.LOADING:
             return []
         seconds, read, total = sync.seconds, sync.read, sync.payload.received
         return [
