@@ -22,6 +22,7 @@ import anyio
 import anyio.from_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from pystreams.dashboard import changes, login, overview
 from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Session, Sessions, same
@@ -40,6 +41,7 @@ MOST_EXPORTS = 2  # maximum number of files that are written at a time from a se
 MOST_ENTRIES = 1_000_000  # maximum number of exported entries
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
+_DOWNLOAD_SECONDS = 3600.0  # maximum duration of a download
 _CHUNK = 1 << 16  # maximum bytes read from the file and sent at a time
 _NAME_CHARACTERS = 60  # maximum number of characters of up to four bytes each: file systems allow 255 bytes
 _TYPES = {
@@ -80,7 +82,7 @@ class Export:
                 size = path.stat().st_size
                 self._check(0, size)
                 file = path.open("rb")
-        return StreamingResponse(_chunks(file), headers=self._headers(size), media_type=_TYPES[self._form])
+        return _Download(_chunks(file), headers=self._headers(size), media_type=_TYPES[self._form])
 
     def _headers(self, size: int) -> dict[str, str]:
         name = file_name(self._stream, self._form)
@@ -134,6 +136,14 @@ class Export:
             most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
             message = f"The range exceeds {most}, the limit for browsers. Use the command line: pystreams export."
             raise Refusal(413, "TOO_LARGE", message)
+
+
+class _Download(StreamingResponse):
+    """A response that ends after an hour, so that a browser that stops reading does not keep the file."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with anyio.move_on_after(_DOWNLOAD_SECONDS):
+            await super().__call__(scope, receive, send)
 
 
 async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
