@@ -365,9 +365,8 @@ QUERY: View[QueryRow] = (
             hint="Unread entries of all streams of the query; ~ is an estimate",
             estimate=Estimate(lambda row: row.report.lag_exact, metrics=(("pystreams_query_lag_estimate",
                               "Estimated unread entries, if they are too many to count."),))),
-    Measure("behind", lambda row: row.report.oldest_unread_ms, DURATION, "lag_seconds", heading="Oldest unread",
+    Measure("behind", lambda row: row.report.oldest_unread_ms, DURATION, "lag_seconds", heading="Oldest",
             metric="pystreams_query_lag_seconds", help="Age of the oldest unread entry after the last batch."),
-    Measure("bytes", lambda row: row.report.lag_bytes, BYTES, "lag_bytes", heading="Bytes behind", optional=True),
     Measure("pending", lambda row: row.report.pending, metric="pystreams_query_pending",
             help="Unacknowledged entries of the groups of the query.", optional=True),
     Measure("lost", lambda row: row.report.lost, metric="pystreams_query_lost_total",
@@ -394,7 +393,7 @@ GROUPS_LISTED = _view(GROUP, "stream name position end lag pending consumers")
 GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consumers idle status")
 GROUPS_WATCHED = _view(GROUP, "stream name position end lag behind delivered catch_up pending consumers idle status")
 GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered catch_up pending consumers idle")
-QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost malformed")
+QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind lost malformed")
 IN_BROWSER: dict[str, View[Any]] = {
     "streams": STREAMS_IN_BROWSER,
     "groups": GROUPS_IN_BROWSER,
