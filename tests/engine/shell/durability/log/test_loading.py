@@ -123,7 +123,7 @@ def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
     start.
     """
     path, data, size = with_another_entry(tmp_path)
-    for end in range(size + 1, len(data)):
+    for end in range(size + 1, len(data), 1 if FULL else 7):
         path.write_bytes(data[:end])
         with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
             Engine(tmp_path, aof_load_truncated="no")
@@ -140,7 +140,7 @@ def test_zeros_at_the_end_are_a_torn_end(tmp_path, is_block):
     path, data, size = with_another_entry(tmp_path)
     if not is_block:
         data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
-    for end in range(size, len(data)):
+    for end in range(size, len(data), 1 if FULL else 7):
         for zeros in (len(data) - end, 70_000):
             path.write_bytes(data[:end] + bytes(zeros))
             with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
