@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from pyspark.sql import SparkSession
 
+from pystreams.testing.proxy import FaultProxy, proxy
+from spark_streams import register
 from tests import ROOT, servers
 from tests.chaos.family import Family, watched_family
 from tests.chaos.held import DIRECTORY
-from tests.chaos.proxy import Proxy, proxy, somewhere
+from tests.chaos.job import copy
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
@@ -82,6 +85,61 @@ class Server:
             servers.stop(self.process)
 
 
+def descendants(root: int) -> dict[int, str]:
+    """Return a process's descendants with their command lines."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(stat[1]), []).append(int(entry.name))
+    found: dict[int, str] = {}
+    waiting = [root]
+    while waiting:
+        for child in parents.get(waiting.pop(), ()):
+            with suppress(OSError):
+                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+            waiting.append(child)
+    return found
+
+
+def kill_worker(driver: int, chance: random.Random) -> bool:
+    """Kill one of the Python processes that Spark started for this driver; return False if there is none."""
+    workers = [pid for pid, line in descendants(driver).items() if "pyspark" in line and "java" not in line]
+    if not workers:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(chance.choice(workers), signal.SIGKILL)
+    return True
+
+
+class JobHere:
+    """The job on a session of this process. Its workers can be killed, its driver cannot."""
+
+    def __init__(self, spark: SparkSession, url: str, checkpoint: Path) -> None:
+        self.pid = os.getpid()
+        self.failures: list[str] = []
+        self._spark = spark
+        self._ended = threading.Event()
+        arguments = (spark, url, str(checkpoint), self._ended, self.failures.append)
+        self._thread = threading.Thread(target=copy, args=arguments, daemon=True)
+
+    def start(self) -> None:
+        register(self._spark)  # so that another thread may start queries
+        self._thread.start()
+
+    def has_ended(self) -> bool:
+        """Return whether the job has ended by itself."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        self._ended.set()
+        while self._thread.is_alive():
+            for query in self._spark.streams.active:
+                query.stop()
+            self._thread.join(0.1)
+
+
 class Job:
     """The driver as a process. It can be killed and restarted, each time with another parallelism."""
 
@@ -91,13 +149,26 @@ class Job:
         self._starts = 0
         self._log = log
         self._directory = log.parent
-        self.process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def failures(self) -> list[str]:
+        return [line[6:] for line in self._log.read_text().splitlines() if line[:6] == "again "]
 
     def start(self) -> None:
         self._starts += 1
         command = [*self._command, str(1 + self._starts % 3)]
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
                 env={**os.environ, DIRECTORY: str(self._directory)},
@@ -107,32 +178,9 @@ class Job:
                 start_new_session=True,
             )
 
-    def descendants(self) -> dict[int, str]:
-        """Return the driver's descendant processes with their command lines."""
-        parents: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with suppress(OSError, ValueError, IndexError):
-                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
-                    parents.setdefault(int(stat[1]), []).append(int(entry.name))
-        assert self.process is not None
-        found: dict[int, str] = {}
-        waiting = [self.process.pid]
-        while waiting:
-            for child in parents.get(waiting.pop(), ()):
-                with suppress(OSError):
-                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
-                waiting.append(child)
-        return found
-
-    def kill_worker(self, chance: random.Random) -> bool:
-        """Kill one of the Python processes started by Spark; return False if there is none."""
-        workers = [pid for pid, line in self.descendants().items() if "pyspark" in line and "java" not in line]
-        if not workers:
-            return False
-        with suppress(ProcessLookupError):
-            os.kill(chance.choice(workers), signal.SIGKILL)
-        return True
+    def has_ended(self) -> bool:
+        """Return whether the job has ended by itself."""
+        return self.process.poll() is not None
 
     @contextmanager
     def held_in_commit(self, chance: random.Random) -> Iterator[str]:
@@ -150,8 +198,7 @@ class Job:
 
     def kill(self) -> None:
         """Kill the driver: its Python, its JVM, and the processes they have started."""
-        assert self.process is not None
-        for pid in [self.process.pid, *self.descendants()]:
+        for pid in [self.pid, *descendants(self.pid)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(30)
@@ -160,7 +207,7 @@ class Job:
             self.process.stdin.close()
 
     def stop(self) -> None:
-        if self.process is None or self.process.poll() is not None:
+        if self.has_ended():
             return
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -231,11 +278,13 @@ class Report:
 
 
 @contextmanager
-def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | None, Job, Producer, Path]]:
+def _setting(
+    kind: str, mode: str, spark: SparkSession | None
+) -> Iterator[tuple[Server | Family, FaultProxy | None, Job | JobHere, Producer]]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-chaos-")))
         server: Server | Family
-        between: Proxy | None = None
+        between: FaultProxy | None = None
         if kind == "family":
             server = stack.enter_context(watched_family())
             url = server.url
@@ -246,13 +295,24 @@ def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | No
             stack.callback(server.stop)
             between = stack.enter_context(proxy(server.port))
             url = f"redis://127.0.0.1:{between.port}"
-        job = Job(url, directory / "checkpoint", directory / "job.txt", mode, int(kind == "family"))
+        job: Job | JobHere
+        if spark is None:
+            job = Job(url, directory / "checkpoint", directory / "job.txt", mode, int(kind == "family"))
+        else:
+            job = JobHere(spark, url, directory / "checkpoint")
         job.start()
         stack.callback(job.stop)
         producer = Producer(server)
         producer.start()
         stack.callback(producer.end)
-        yield server, between, job, producer, directory
+        yield server, between, job, producer
+
+
+def somewhere(chance: random.Random) -> int:
+    """Return a random number of bytes, after which the proxy cuts: usually within the first commands, sometimes after
+    several batches.
+    """
+    return chance.choice((chance.randint(1, 200), chance.randint(1, 5_000), chance.randint(1, 300_000)))
 
 
 def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
@@ -269,14 +329,22 @@ def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
     return drawn
 
 
-def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: Any = lambda _: None) -> Report:
-    """Kill the planned targets in order, each at a random moment; then wait until all entries are
-    copied, and compare.
+def run(
+    kind: str,
+    plan: list[str],
+    seed: int,
+    mode: str = "exactlyOnce",
+    say: Any = lambda _: None,
+    spark: SparkSession | None = None,
+) -> Report:
+    """Kill the planned targets in order, each at a random moment; then wait until all entries are copied, and compare.
+
+    The job has a driver of its own, or runs `exactlyOnce` on the given session, whose driver cannot be killed.
     """
     chance = random.Random(seed)
     report = Report()
     begun = time.monotonic()
-    with _setting(kind, mode) as (server, between, job, producer, directory):
+    with _setting(kind, mode, spark) as (server, between, job, producer):
         for number, target in enumerate(plan):
             killed = target
             _wait_for_progress(server, job)
@@ -286,16 +354,18 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
                 between.cut_after(somewhere(chance))
                 wait_for(lambda: not between.pending_cut(), "the cut", _PATIENCE)
             elif target == "worker":
-                wait_for(lambda: job.kill_worker(chance), "a worker to kill", _PATIENCE)
+                wait_for(lambda: kill_worker(job.pid, chance), "a worker to kill", _PATIENCE)
             elif target in ("server", "master"):
                 server.kill()
                 server.start()
             elif target == "master in commit":
+                assert isinstance(job, Job)
                 with job.held_in_commit(chance) as moment:
                     server.kill()
                 killed = f"master in commit ({moment})"
                 server.start()
             else:
+                assert isinstance(job, Job)
                 if target == "commit":
                     with job.held_in_commit(chance) as moment:
                         job.kill()
@@ -316,9 +386,7 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
             report.masters = server.masters_killed
             wanted = sum(target in _MASTERS for target in plan)
             assert 0 < wanted == report.masters, f"{report.masters} masters were killed, not {wanted}"
-        report.failures = [
-            line[6:] for line in (directory / "job.txt").read_text().splitlines() if line[:6] == "again "
-        ]
+        report.failures = job.failures
     report.seconds = time.monotonic() - begun
     return report
 
@@ -329,12 +397,10 @@ def _length(server: Server | Family) -> int:
     return -1
 
 
-def _wait_for_progress(server: Server | Family, job: Job) -> None:
+def _wait_for_progress(server: Server | Family, job: Job | JobHere) -> None:
     before = _length(server)
-    assert job.process is not None
-    process = job.process
-    wait_for(lambda: process.poll() is not None or _length(server) > before, "entries to come through", _PATIENCE)
-    assert process.poll() is None, "the driver has ended by itself"
+    wait_for(lambda: job.has_ended() or _length(server) > before, "entries to come through", _PATIENCE)
+    assert not job.has_ended(), "the driver has ended by itself"
 
 
 def _all_through(client: redis.Redis, count: int) -> bool:

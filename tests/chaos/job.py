@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -17,10 +18,41 @@ from pyspark.sql import SparkSession
 from tests.chaos.held import HeldDataSource
 
 
-def main() -> None:
-    url, checkpoint, mode, replicas, parallelism = sys.argv[1:]
+def copy(
+    spark: SparkSession,
+    url: str,
+    checkpoint: str,
+    ended: threading.Event,
+    failed: Callable[[str], None],
+    *,
+    sink: str = "pystreams",
+    mode: str = "exactlyOnce",
+    replicas: str = "0",
+) -> None:
+    """Copy until `ended` is set and the query is stopped; report the error of a query to `failed`, and restart it."""
     # A failover takes longer than a restart.
     patience = 20_000 if int(replicas) else 5000
+    while not ended.is_set():
+        source = (
+            spark.readStream.format("pystreams")
+            .options(url=url, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=400)
+            .options(minPartitions=2, retryTimeoutMs=patience)
+            .schema("n long, text string")
+            .load()
+        )
+        rows = source.repartition("n") if mode == "staged" else source
+        writer = rows.writeStream.format(sink).options(url=url, stream="out", chunkSize=100, writeMode=mode)
+        writer = writer.options(retryTimeoutMs=patience, waitReplicas=replicas)
+        try:
+            writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+        except PySparkException as failure:
+            words = str(failure).replace("\n", " ")
+            at = max(words.find("[" + name) for name in ("SERVER", "STREAM", "REPLAY", "FENCE", "ROW", "GROUP", "ENTR"))
+            failed(words[at : at + 300] if at >= 0 else words[:300])
+
+
+def main() -> None:
+    url, checkpoint, mode, replicas, parallelism = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2,2]")
@@ -42,24 +74,11 @@ def main() -> None:
         for query in spark.streams.active:
             query.stop()
 
+    def say(words: str) -> None:
+        print("again", words, flush=True)  # noqa: T201 - the harness reads it
+
     threading.Thread(target=watch, daemon=True).start()
-    while not stop.is_set():
-        source = (
-            spark.readStream.format("pystreams")
-            .options(url=url, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=400)
-            .options(minPartitions=2, retryTimeoutMs=patience)
-            .schema("n long, text string")
-            .load()
-        )
-        rows = source.repartition("n") if mode == "staged" else source
-        writer = rows.writeStream.format("pystreams-held").options(url=url, stream="out", chunkSize=100, writeMode=mode)
-        writer = writer.options(retryTimeoutMs=patience, waitReplicas=replicas)
-        try:
-            writer.option("checkpointLocation", checkpoint).start().awaitTermination()
-        except PySparkException as failure:
-            words = str(failure).replace("\n", " ")
-            at = max(words.find("[" + name) for name in ("SERVER", "STREAM", "REPLAY", "FENCE", "ROW", "GROUP", "ENTR"))
-            print("again", words[at : at + 300] if at >= 0 else words[:300], flush=True)  # noqa: T201
+    copy(spark, url, checkpoint, stop, say, sink="pystreams-held", mode=mode, replicas=replicas)
     spark.stop()
 
 

@@ -7,6 +7,7 @@ import gc
 import pytest
 import redis
 
+from pystreams.testing.proxy import proxy
 from spark_streams.errors import ServerError
 from streamclient import pool
 from streamclient.commands import COMMANDS, is_idempotent, keys_of
@@ -16,7 +17,6 @@ from streamclient.errors import LinkError
 from streamclient.pool import borrow
 from streamclient.replies import parse
 from tests import servers
-from tests.chaos.proxy import proxy
 from tests.spark_streams.driver import Site
 from tests.spark_streams.driver import add_entries as add
 from tests.suite.waiting import wait_for

@@ -12,6 +12,8 @@ import hiredis
 import pyarrow as pa
 import pytest
 
+from pystreams.testing.proxy import FaultProxy as Proxy
+from pystreams.testing.proxy import proxy
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
@@ -23,7 +25,6 @@ from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.streams.delivery import Delivery
-from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.long import FULL, short_and_long
 from tests.suite.waiting import wait_for

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from pystreams.testing import servers as kit
+from pystreams.testing.proxy import proxy
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
@@ -22,7 +23,6 @@ from spark_streams.write.sink import Sink
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
-from tests.chaos.proxy import proxy
 from tests.suite.waiting import wait_for
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"

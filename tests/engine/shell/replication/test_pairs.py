@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 import redis as redis_py
 
+from pystreams.testing.proxy import FaultProxy as Proxy
+from pystreams.testing.proxy import proxy
 from tests import servers
-from tests.chaos.proxy import Proxy, proxy
 from tests.engine.shell.replication.family import (
     contents,
     follow,

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import pytest
 import redis
 
+from pystreams.testing.proxy import FaultProxy as Proxy
+from pystreams.testing.proxy import proxy
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import OptionsError, ServerError
@@ -22,7 +24,6 @@ from streamclient.config import address
 from streamclient.config.address import Address, Endpoint
 from streamclient.routing import Topology
 from tests import servers
-from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 
