@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock, since
 from tests.harness.replies import INVALID_ID, OK, WRONGTYPE, Error
@@ -81,9 +79,9 @@ def test_nomkstream(server: Server) -> None:
     assert counts(server) == (1, 1, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
+def test_add_errors(server: Server) -> None:
+    """Idempotence needs one producer, one idempotent ID and an automatic entry ID."""
+    for words, reply in [
         (["IDMP", "p", "1", "IDMP", "p", "1", "*"], "ERR syntax error, IDMP/IDMPAUTO specified multiple times"),
         (["IDMPAUTO", "p", "IDMP", "p", "1", "*"], "ERR syntax error, IDMP/IDMPAUTO specified multiple times"),
         (["IDMPAUTO", "", "*"], "ERR syntax error, IDMPAUTO requires a non-empty producer ID"),
@@ -96,12 +94,10 @@ def test_nomkstream(server: Server) -> None:
         ),
         (["IDMP", "p", "1", "1-*"], "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
         (["IDMPAUTO", "p", "1-1"], "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
-    ],
-)
-def test_add_errors(server: Server, words: list[str], reply: str) -> None:
-    """Idempotence needs one producer, one idempotent ID and an automatic entry ID."""
-    server.expect(("XADD", "s", *words, "f", "v"), Error(reply))
-    server.expect("EXISTS s", 0)
+    ]:
+        server.given("FLUSHALL")
+        server.expect(("XADD", "s", *words, "f", "v"), Error(reply))
+        server.expect("EXISTS s", 0)
 
 
 def test_options_in_any_order(server: Server) -> None:
@@ -158,9 +154,9 @@ def test_a_changed_setting_drops_all_producers(server: Server) -> None:
     assert server.run("XADD s IDMP p 1 * f v") != first
 
 
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
+def test_settings_errors(server: Server) -> None:
+    """After an error of XCFGSET nothing has changed."""
+    for words, reply in [
         ("", "ERR At least one parameter must be specified"),
         ("IDMP-DURATION 0", "ERR IDMP-DURATION must be between 1 and 86400 seconds"),
         ("IDMP-DURATION nan", "ERR value is not an integer or out of range"),
@@ -171,13 +167,11 @@ def test_a_changed_setting_drops_all_producers(server: Server) -> None:
         ("IDMP-DURATION 5 IDMP-DURATION 5", "ERR IDMP-DURATION specified multiple times"),
         ("IDMP-MAXSIZE 5 IDMP-MAXSIZE 5", "ERR IDMP-MAXSIZE specified multiple times"),
         ("WAT 5", "ERR syntax error"),
-    ],
-)
-def test_settings_errors(server: Server, words: str, reply: str) -> None:
-    """After an error of XCFGSET nothing has changed."""
-    server.given("XADD s 1-1 f v")
-    server.expect_error(f"XCFGSET s {words}".strip(), reply)
-    assert list(info(server).values())[:2] == [100, 100]
+    ]:
+        server.given("FLUSHALL")
+        server.given("XADD s 1-1 f v")
+        server.expect_error(f"XCFGSET s {words}".strip(), reply)
+        assert list(info(server).values())[:2] == [100, 100]
 
 
 def test_settings_need_a_stream(server: Server) -> None:
@@ -204,9 +198,9 @@ def test_recording(server: Server) -> None:
     assert counts(server) == (1, 1, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
+def test_recording_errors(server: Server) -> None:
+    """XIDMPRECORD checks its arguments in Redis's order."""
+    for words, reply in [
         (("s", "p", "1", "x"), INVALID_ID),
         (("s", "", "1", FIRST), Error("ERR producer ID must be non-empty")),
         (("s", "p", "", FIRST), Error("ERR idempotent ID must be non-empty")),
@@ -215,12 +209,10 @@ def test_recording(server: Server) -> None:
         (("k", "p", "1", "1-1"), WRONGTYPE),
         (("s", "p", "1", "9-9"), Error("ERR No such message in stream")),
         (("s", "p", "taken", SECOND), Error("ERR IID already exists for this producer with a different stream ID")),
-    ],
-)
-def test_recording_errors(server: Server, words: tuple[str, ...], reply: Error) -> None:
-    """XIDMPRECORD checks its arguments in Redis's order."""
-    server.given(f"XADD s {FIRST} f v", f"XADD s {SECOND} f v", f"XIDMPRECORD s p taken {FIRST}", "SET k v")
-    server.expect(("XIDMPRECORD", *words), reply)
+    ]:
+        server.given("FLUSHALL")
+        server.given(f"XADD s {FIRST} f v", f"XADD s {SECOND} f v", f"XIDMPRECORD s p taken {FIRST}", "SET k v")
+        server.expect(("XIDMPRECORD", *words), reply)
 
 
 def test_recording_syntax(server: Server) -> None:

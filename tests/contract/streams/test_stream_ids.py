@@ -80,14 +80,18 @@ def test_range_ends_in_groups(stream: Server, word: str) -> None:
     stream.expect(f"XGROUP SETID s g {word}", OK)
 
 
-@pytest.mark.parametrize(
-    ("given", "written"),
-    [("7", "7-0"), ("007-001", "7-1"), ("0-1", "0-1"), (f"{U64MAX}", f"{U64MAX}-0"), (MAX_ID, MAX_ID)],
-)
-def test_ids_are_written_canonically(server: Server, given: str, written: str) -> None:
+def test_ids_are_written_canonically(server: Server) -> None:
     """An ID is returned as milliseconds, dash and sequence number, without leading zeros."""
-    server.expect(f"XADD s {given} f v", written)
-    server.expect("XRANGE s - +", entries(f"{written} f v"))
+    for given, written in [
+        ("7", "7-0"),
+        ("007-001", "7-1"),
+        ("0-1", "0-1"),
+        (f"{U64MAX}", f"{U64MAX}-0"),
+        (MAX_ID, MAX_ID),
+    ]:
+        server.given("FLUSHALL")
+        server.expect(f"XADD s {given} f v", written)
+        server.expect("XRANGE s - +", entries(f"{written} f v"))
 
 
 def test_incomplete_and_exclusive_ends(server: Server) -> None:
@@ -147,22 +151,20 @@ def test_automatic_ids_carry_over(server: Server) -> None:
     server.expect("XADD s * f v", "10000000000000-0")
 
 
-@pytest.mark.parametrize(
-    ("top", "asked", "reply"),
-    [
+def test_automatic_sequence(server: Server) -> None:
+    """``ms-*`` gives the next free sequence number of that millisecond."""
+    for top, asked, reply in [
         (None, "0-*", "0-1"),
         (None, "5-*", "5-0"),
         ("5-3", "5-*", "5-4"),
         ("5-3", "6-*", "6-0"),
         ("5-3", "4-*", SMALLER),
         ("0-1", "0-*", "0-2"),
-    ],
-)
-def test_automatic_sequence(server: Server, top: str | None, asked: str, reply: object) -> None:
-    """``ms-*`` gives the next free sequence number of that millisecond."""
-    if top:
-        server.given(f"XADD s {top} f v")
-    server.expect(f"XADD s {asked} f v", reply)
+    ]:
+        server.given("FLUSHALL")
+        if top:
+            server.given(f"XADD s {top} f v")
+        server.expect(f"XADD s {asked} f v", reply)
 
 
 def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
@@ -179,19 +181,21 @@ def test_automatic_sequences_of_one_stream(server: Server) -> None:
     server.expect("XADD z 4-* f v", SMALLER)
 
 
-@pytest.mark.parametrize("asked", ["*", MAX_ID, f"{U64MAX}-*", "1-1", "1-*"])
-def test_an_exhausted_stream(server: Server, asked: str) -> None:
+def test_an_exhausted_stream(server: Server) -> None:
     """After the greatest ID nothing can be added, with any ID."""
-    server.given(f"XADD y {U64MAX}-{U64MAX - 1} f v")
-    server.expect("XADD y * f v", MAX_ID)
-    server.expect(f"XADD y {asked} f v", EXHAUSTED)
+    for asked in ["*", MAX_ID, f"{U64MAX}-*", "1-1", "1-*"]:
+        server.given("FLUSHALL")
+        server.given(f"XADD y {U64MAX}-{U64MAX - 1} f v")
+        server.expect("XADD y * f v", MAX_ID)
+        server.expect(f"XADD y {asked} f v", EXHAUSTED)
 
 
-@pytest.mark.parametrize("asked", ["1-1", "1-0", "1", "0-1"])
-def test_ids_must_grow(server: Server, asked: str) -> None:
+def test_ids_must_grow(server: Server) -> None:
     """An ID that is not greater than the last one is rejected."""
-    server.given("XADD s 1-1 f v")
-    server.expect(f"XADD s {asked} f v", SMALLER)
+    for asked in ["1-1", "1-0", "1", "0-1"]:
+        server.given("FLUSHALL")
+        server.given("XADD s 1-1 f v")
+        server.expect(f"XADD s {asked} f v", SMALLER)
 
 
 def test_ids_must_grow_after_a_deletion(server: Server) -> None:
@@ -201,11 +205,12 @@ def test_ids_must_grow_after_a_deletion(server: Server) -> None:
     server.expect("XADD s 2-2 f v", "2-2")
 
 
-@pytest.mark.parametrize("asked", ["0-0", "0", "00-00"])
-def test_zero_is_rejected_as_an_id(server: Server, asked: str) -> None:
+def test_zero_is_rejected_as_an_id(server: Server) -> None:
     """0-0 cannot be added, and no key is created."""
-    server.expect(f"XADD s {asked} f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
-    server.expect("EXISTS s", 0)
+    for asked in ["0-0", "0", "00-00"]:
+        server.given("FLUSHALL")
+        server.expect(f"XADD s {asked} f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
+        server.expect("EXISTS s", 0)
 
 
 @since("7.4")

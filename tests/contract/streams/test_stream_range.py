@@ -56,21 +56,22 @@ def test_count_of_zero(five: Server, command: str, count: str) -> None:
     assert five.wire(f"{command} COUNT {count}") == b"*0\r\n"
 
 
-@pytest.mark.parametrize("setting", ["a stream", "nothing", "a string"])
-def test_errors_come_before_the_key(server: Server, setting: str) -> None:
+def test_errors_come_before_the_key(server: Server) -> None:
     """IDs and options are parsed before the key is read."""
-    if setting != "nothing":
-        server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
-    for command, reply in (
-        ("XRANGE s - + COUNT", SYNTAX),
-        ("XRANGE s - + COUNT x", NOT_AN_INTEGER),
-        ("XRANGE s - + WAT 1", SYNTAX),
-        ("XRANGE s - + COUNT 1 WAT", SYNTAX),
-        ("XREVRANGE s + - LIMIT 1", SYNTAX),
-        ("XRANGE s x +", INVALID_ID),
-        ("XRANGE s - x COUNT x", INVALID_ID),
-    ):
-        server.expect(command, reply)
+    for setting in ["a stream", "nothing", "a string"]:
+        server.given("FLUSHALL")
+        if setting != "nothing":
+            server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
+        for command, reply in (
+            ("XRANGE s - + COUNT", SYNTAX),
+            ("XRANGE s - + COUNT x", NOT_AN_INTEGER),
+            ("XRANGE s - + WAT 1", SYNTAX),
+            ("XRANGE s - + COUNT 1 WAT", SYNTAX),
+            ("XREVRANGE s + - LIMIT 1", SYNTAX),
+            ("XRANGE s x +", INVALID_ID),
+            ("XRANGE s - x COUNT x", INVALID_ID),
+        ):
+            server.expect(command, reply)
 
 
 def test_no_key(server: Server) -> None:
