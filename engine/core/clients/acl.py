@@ -233,10 +233,12 @@ class Selector:
         container, bar, rest = name.partition(b"|")
         if bar and name[:1] != b"@":
             name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
-        for old in [old for old in self.rules if old == name or (not bar and old.startswith(name + b"|"))]:
-            del self.rules[old]
+        if not bar:
+            for old in [old for old in self.rules if old.startswith(name + b"|")]:
+                del self.rules[old]
+        self.rules.pop(name, None)
         self.rules[name] = allowed
-        self.all_commands = all(self.rules.values())
+        self.all_commands = allowed and (self.all_commands or all(self.rules.values()))
 
     # -- display ----------------------------------------------------------------------------------------------------
 
