@@ -33,7 +33,8 @@ def tmp_path() -> Iterator[Path]:
     """Temporary directory with a short path, because the path of a Unix socket is limited."""
     directory = Path(tempfile.mkdtemp(prefix="ps-"))
     yield directory
-    for left in [supervisor.record_in(path.parent) for path in directory.rglob("processes")]:
+    # os.walk skips directories that ending engines remove meanwhile.
+    for left in [supervisor.record_in(Path(at)) for at, _, files in os.walk(directory) if "processes" in files]:
         wait_for(lambda left=left: left is None or not left.supervisor.runs(), "the engines to end with their drivers")
     shutil.rmtree(directory, ignore_errors=True)
 
