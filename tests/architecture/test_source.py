@@ -59,7 +59,7 @@ _ROLE = re.compile(r":[a-z]+:" + "`")
 
 @dataclass(frozen=True)
 class Source:
-    """What the rules need to know of one file; `path` is relative to the checkout.
+    """Facts of one file that the rules check; `path` is relative to the checkout.
 
     `undocumented`: lines of strings below constants; `large`: long functions, and classes with many mutable attributes,
     without a reason.

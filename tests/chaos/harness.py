@@ -104,7 +104,7 @@ def descendants(root: int) -> dict[int, str]:
 
 
 def kill_worker(driver: int, chance: random.Random) -> bool:
-    """Kill one of the Python processes that Spark started for this driver; return False if there is none."""
+    """Kill a Python process of Spark below this driver, and return whether one was running."""
     workers = [pid for pid, line in descendants(driver).items() if "pyspark" in line and "java" not in line]
     if not workers:
         return False
