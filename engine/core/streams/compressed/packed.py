@@ -188,6 +188,8 @@ class SpanCache:
 #:     32 KiB   35 ns per entry   +36 to 41 %                                +3 %
 CHUNK_BYTES = 24 * 1024
 
+#: IDs of up to this many entries are determined one by one, which takes less time than the columns of a whole chunk.
+_FEW = 16
 #: Width of a column's numbers in bytes -> their type code.
 TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A column of zeros, at least as long as the number of entries in any chunk.
@@ -315,6 +317,9 @@ class Packed:
 
     def id_columns(self, low: int, high: int) -> IdColumns:
         """Return the IDs of the entries [low, high)."""
+        if high - low <= _FEW:
+            ids = [self.id_at(index) for index in range(low, high)]
+            return array("Q", [each >> 64 for each in ids]), array("Q", [each & U64_MAX for each in ids])
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         first = self.starts[chunk]
         counts = [behind - begin for begin, behind in pairwise([*self.starts[chunk:end], high])]
