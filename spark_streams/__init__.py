@@ -64,8 +64,6 @@ class Options(TypedDict, total=False):
     schemaRegistry_timeoutMs: int | str | timedelta
     schemaRegistry_subject: str
     schemaRegistry_register: bool
-    readFrom: Literal["primary", "preferReplica", "az"]
-    availabilityZone: str
     streams: str | Sequence[str]
     streamPattern: str
     subscribePattern: str

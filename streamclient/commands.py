@@ -51,9 +51,6 @@ class Need(StrEnum):
     TRIM_ON_COMMIT = "trimOnCommit"
     DATABASE = "a database other than 0"
     CLUSTER = "a cluster"
-    READ_FROM = "readFrom"
-    READ_FROM_CLUSTER = "readFrom on a cluster"
-    READ_FROM_SENTINELS = "readFrom: rules at the Sentinels"
     SENTINEL_SERVER = "Sentinel: rules at the server"
     SENTINELS = "Sentinel: rules at the Sentinels"
     IDLE = "connections that were idle for 30 seconds"
@@ -123,7 +120,7 @@ COMMANDS: dict[str, Sent] = {
     "PS.EXEC": Sent(0, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS)),
     "PS.APPEND": Sent(1, False, (Need.MOVE_STAGED,)),
     "PS.ADD": Sent(1, False, (Need.WRITE_COLUMNS,)),
-    "INFO": Sent(0, True, (Need.SEE_EVICTION, Need.READ_FROM, Need.READ_FROM_CLUSTER)),
+    "INFO": Sent(0, True, (Need.SEE_EVICTION,)),
     "XRANGE": Sent(
         1,
         True,
@@ -195,9 +192,8 @@ COMMANDS: dict[str, Sent] = {
     "SELECT": Sent(0, True, (Need.DATABASE,)),
     "CLUSTER SLOTS": Sent(0, True, (Need.CLUSTER,)),
     "ASKING": Sent(0, False, (Need.CLUSTER,)),
-    "ROLE": Sent(0, True, (Need.READ_FROM, Need.SENTINEL_SERVER)),
-    "READONLY": Sent(0, True, (Need.READ_FROM_CLUSTER,)),
-    "SENTINEL REPLICAS": Sent(0, True, (Need.READ_FROM_SENTINELS,)),
+    "ROLE": Sent(0, True, (Need.SENTINEL_SERVER,)),
+    "SENTINEL REPLICAS": Sent(0, True),
     "SENTINEL GET-MASTER-ADDR-BY-NAME": Sent(0, True, (Need.SENTINELS,)),
     "PING": Sent(0, True, (Need.IDLE,), without="idle connections are replaced"),
     "XCLAIM": Sent(1, False, probe=(KEY, "g", "c", 0, "0-1")),

@@ -130,8 +130,6 @@ class Connection:
             if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
                 link.close()
                 raise refused(self.address, "ECHO", reply)
-            if self.address.sends_readonly:
-                link.pipeline([("READONLY",)])
             self._links[endpoint] = link
             self.generation = next(_GENERATIONS)
         elif link.logs_in_again:

@@ -182,12 +182,6 @@ _TABLE: dict[str, Condition] = {
         "Check that the server is running, and run the query again. Set the option retryTimeoutMs longer than "
         "a failover takes.",
     ),
-    "NO_REPLICAS_TOLD": Condition(
-        ServerError,
-        "The option readFrom asks for replicas, but {address} does not list any: {reason}",
-        "Allow the user to run INFO and ROLE (on Sentinels: SENTINEL REPLICAS), or name the cluster or the Sentinels "
-        "in the option url, or set readFrom to primary.",
-    ),
     "NOT_A_STREAM": Condition(
         StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
     ),

@@ -287,8 +287,6 @@ def for_read(options: ReadOptions, address: Address) -> str:
         rows = [Need.SHARED] if options.shared else rows
     rows += [Need.PATTERN] if options.pattern is not None else []
     rows += [Need.TRIM_ON_COMMIT] if options.trims else []
-    if options.read_from != "primary":
-        rows.append(Need.READ_FROM if address.kind != "cluster" else Need.READ_FROM_CLUSTER)
     if options.dead_letters is not None:
         keys.append(f"~{options.dead_letters}")
         rows.append(Need.DEAD_LETTERS)

@@ -67,21 +67,6 @@ def around(regex: str) -> str:
 class RangeOptions:
     """Reading: streams, start and end."""
 
-    read_from: Literal["primary", "preferReplica", "az"] = option(
-        "readFrom",
-        choice("primary", "preferReplica", "az"),
-        "primary",
-        "Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. "
-        "`az`: like `preferReplica`, but only replicas in the task's availability zone. Groups are always served by "
-        "the primary. Not with `consume=shared`.",
-    )
-    zone_of_tasks: str | None = option(
-        "availabilityZone",
-        TEXT,
-        None,
-        "Availability zone for `readFrom=az`. By default, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of "
-        "each executor.",
-    )
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
     )
@@ -346,8 +331,6 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
         self.check_schemas(self.value_format, writes=False)
         if self.infers and self.value_format not in ("fields", "json"):
             conflict(self, "infers", "value_format")
-        if self.zone_of_tasks is not None and self.read_from != "az":
-            refuse(self, "zone_of_tasks", "it needs readFrom=az")
         self._check_group()
         self._check_dead_letters()
         if self.min_entries is not None and self.max_entries is not None and self.min_entries > self.max_entries:
@@ -368,8 +351,6 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
             return
         if self.takeover:
             refuse(self, "takeover", "a shared group is not owned by a single query")
-        if self.read_from != "primary":
-            refuse(self, "read_from", "a shared group can only be read from the primary: remove the option")
         if self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":

@@ -22,7 +22,7 @@ from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.partition import TaskReader
 from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
-from spark_streams.read.ranges.task import Preference, RangePartition, known_of
+from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.pool import borrow
@@ -76,7 +76,6 @@ class BatchReader(TaskReader, DataSourceReader):
                 start, end = start_of(options, stream, _EARLIEST, state), end_of(options, stream, _LATEST)
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
-            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
             tasks = planning.read_once(starts, ends, states, options, server.entries, os.cpu_count() or 1)
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
@@ -86,7 +85,6 @@ class BatchReader(TaskReader, DataSourceReader):
                 options.page_size,
                 fails=options.fails,
                 checks_fields=True,
-                preference=preference,
                 known=known_of(parts, known),
             )
             for parts in tasks

@@ -116,9 +116,6 @@ class Address:
     #: See `Login`.
     on_wait: Callable[[Endpoint], None] | None = field(default=None, repr=False, compare=False)
 
-    #: Whether a connection starts with READONLY. Otherwise a cluster's replica redirects reads to its master.
-    sends_readonly: bool = False
-
     @property
     def shown(self) -> str:
         """The URL without user, password and parameters."""

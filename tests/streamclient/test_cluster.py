@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -377,31 +377,3 @@ def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> N
         read(6)
         assert query.trigger() is None
         assert {client.xpending(name, "g")["pending"] for name in names} == {0}
-
-
-@pytest.mark.slow
-def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> None:
-    """A replica that accepts READONLY returns its node's data; nodes without replicas are read themselves."""
-    names = [f"read{i}" for i in range(12)]
-    with cluster.client() as client, ExitStack() as stack:
-        flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))
-        replica = stack.enter_context(servers.redis(*flags))
-        node = cluster.nodes[0]
-        bus = cluster.cli(node, "config", "get", "cluster-port").split()[-1]
-        cluster.cli(replica, "cluster", "meet", node.host, str(node.port), bus)
-        name = cluster.cli(node, "cluster", "myid")
-        wait_for(lambda: name in cluster.cli(replica, "cluster", "nodes"), "the nodes to know each other")
-        cluster.cli(replica, "cluster", "replicate", name)
-        for stream in names:
-            for n in range(5):
-                client.xadd(stream, {"n": n}, id=f"{n + 1}-1")
-        with redis.Redis(port=replica.port, protocol=2) as other:
-            wait_for(lambda: other.info("replication").get("master_link_status") == "up", "the replica to follow")
-            ours = [stream for stream in names if cluster.owner(slot_of(stream.encode())) is node]
-            wait_for(lambda: other.dbsize() >= len(ours), "the replica to have the streams")
-            wait_for(lambda: str(replica.port) in cluster.cli(node, "cluster", "slots"), "the node to name its replica")
-            options = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
-            query = Query(cluster.url, "_stream string, n int", **options)
-            rows = query.drain()
-            assert sorted((row["_stream"], row["n"]) for row in rows) == sorted((s, n) for s in names for n in range(5))
-            assert other.info("commandstats")["cmdstat_xrange"]["calls"] == len(ours)

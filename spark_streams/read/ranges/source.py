@@ -40,7 +40,7 @@ from spark_streams.read.ranges.plan import (
     tasks_between,
     wholes_between,
 )
-from spark_streams.read.ranges.task import Preference, RangePartition, known_of
+from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
@@ -278,7 +278,6 @@ class RangeSource:
             existing = self._continuity.check_planned(server, begin, end, by_stream)
             contents = self._contents(server, end, by_stream, existing)
             self._deliver(server, begin, end, existing)
-            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, existing)
         known = {
             stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
             for stream, state in existing.items()
@@ -292,7 +291,6 @@ class RangeSource:
                     ranges,
                     options.page_size,
                     fails=options.fails,
-                    preference=preference,
                     known=known_of(ranges, known),
                 )
                 planned.append(made)

@@ -160,7 +160,7 @@ def test_a_documented_default_is_the_default(option: Option) -> None:
 def test_texts_name_existing_options() -> None:
     """Every word in descriptions and errors that looks like an option is an existing option."""
     names = {name for option in DECLARED for name in option.names}
-    others = {"exactlyOnce", "foreachBatch", "outputMode", "preferReplica", "saveAsTable"}
+    others = {"exactlyOnce", "foreachBatch", "outputMode", "saveAsTable"}
     texts = [option.meaning for option in DECLARED]
     texts += [f"{condition.text} {condition.advice}" for condition in errors.CONDITIONS.values()]
     pattern = r"\b(?:tls\.)?(?:schemaRegistry\.\w+|[a-z]+(?:[A-Z][a-z]+)+)\b"
