@@ -242,12 +242,12 @@ class StreamMonitor(StreamingQueryListener):
         belongs, shared = source.end.source, source.end.shared
         streams = sorted(source.end.streams)
         if shared is not None:
-            streams = sorted({*shared.reads, *(() if belongs is None else belongs.streams)})
+            streams = sorted({*shared.reads, *belongs.streams})
         entries = _entries(source)
         # A batch that ran twice may count its rows twice, so the difference may be negative. Then 0 is reported.
         missing = sum(entries.values()) - source.rows
         rejected = max(0, missing) if streams and len(entries) == len(streams) else None
-        group = self._group or (None if belongs is None else belongs.group)
+        group = self._group or belongs.group
         with borrow(self._address()) as connection:
             server = open_server(connection)
             states = server.states.of(streams, group)

@@ -95,7 +95,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
         With groupIdPrefix, the group's name is taken from these offsets. A new query gets a new group.
         """
         if self.source is None:
-            known = [each.source.group for each in offsets if each.source is not None and each.source.group]
+            known = [each.source.group for each in offsets if each.source.group]
             group = known[-1] if known else f"{self._options.group_prefix}-{secrets.token_hex(4)}"
             self._options = replace(self._options, group=group, group_prefix=None)
             self.source = self._make()

@@ -1,7 +1,7 @@
 """Offsets of a streaming query: the position in each stream, and the plan of the batch that ends at these positions.
 
 This module owns the text form that is stored in checkpoints. The form is versioned, and the current code must read
-every version that was ever written: add versions, never change an existing one.
+every version that a release has written: add versions, never change an existing one.
 
 An offset contains everything that a replay needs to read the same rows in the same partitions, independent of later
 options and of the server's state. Version 4 consists of:
@@ -33,9 +33,7 @@ options and of the server's state. Version 4 consists of:
 
 `added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
 as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are given in milliseconds
-after `since`, the smallest of them, with `-<sequence number>` if the sequence number is not 0. Version 3 stores `added`
-and `firsts` as objects, `unread` as a list of names, and has no `tasks`. Version 2 additionally lacks `source`,
-`firsts` and `unread`. Version 1 has only `streams`.
+after `since`, the smallest of them, with `-<sequence number>` if the sequence number is not 0.
 
 `check_identity` verifies that a checkpoint belongs to the query that continues it.
 
@@ -144,7 +142,7 @@ class Offsets:
     heads: Mapping[str, StreamId] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     shared: SharedBatch | None = None
-    source: Source | None = None
+    source: Source = Source("range")
     starts: Mapping[str, StreamId] | None = None
 
     def of(self, stream: str) -> StreamId:
@@ -183,8 +181,7 @@ class Offsets:
         form.update((name, value) for name, value in optional if value)
         if self.starts is not None:
             form["starts"] = _in_order(self.starts, names, str)
-        if self.source is not None:
-            form["source"] = self.source.to_json()
+        form["source"] = self.source.to_json()
         if self.shared is not None:
             form["shared"] = {
                 "batch": self.shared.number,
@@ -201,13 +198,11 @@ class Offsets:
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
         try:
-            if version not in (1, 2, 3, 4, 5):
+            if version not in (_WITHOUT_STARTS, VERSION):
                 raise ValueError(f"version {version!r}")
             streams = _each(form["streams"], StreamId.parse)
-            if version == 1:
-                return cls(streams, unread=frozenset(streams))
-            shared, source = form.get("shared"), form.get("source")
             names = sorted(streams)
+            shared = form.get("shared")
             return cls(
                 streams,
                 added=_each(_by_name(form.get("added", _NONE), names), int),
@@ -218,8 +213,8 @@ class Offsets:
                 lost=_each(form.get("lost", _NONE), int),
                 firsts=_firsts(form.get("firsts", _NONE), names),
                 heads=_each(form.get("heads", _NONE), StreamId.parse),
-                unread=frozenset(streams) if version == 2 else _unread(form.get("unread", ()), names),
-                source=None if source is None else Source.from_json(source),
+                unread=frozenset(names[at] for at in form.get("unread", ())),
+                source=Source.from_json(form["source"]),
                 starts=None if version < VERSION else _each(_by_name(form["starts"], names), StreamId.parse),
                 shared=None if shared is None else _shared(shared),
             )
@@ -232,9 +227,9 @@ def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, 
 
 
 def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str, Any]:
-    """Return IDs as short texts in the order of `names`; full IDs by name if `names` does not have all of them."""
-    if not values or not values.keys() <= set(names):
-        return _sorted(values, str)
+    """Return IDs as short texts in the order of `names`."""
+    if not values:
+        return {}
     since = min(entry_id.ms for entry_id in values.values())
 
     def short(entry_id: StreamId) -> int | str:
@@ -244,10 +239,8 @@ def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str
 
 
 def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId]:
-    if not isinstance(form.get("ids"), list):
-        return _each(form, StreamId.parse)
-    since = int(form["since"])
-    ids = _each(_by_name(form["ids"], names), lambda short: StreamId.parse(str(short)))
+    since = int(form.get("since", 0))
+    ids = _each(_by_name(form.get("ids", _NONE), names), lambda short: StreamId.parse(str(short)))
     return {name: StreamId(since + entry_id.ms, entry_id.seq) for name, entry_id in ids.items()}
 
 
@@ -266,10 +259,6 @@ def _by_name(form: Any, names: Sequence[str]) -> Mapping[str, Any]:
     if isinstance(form, Mapping):
         return form
     return {name: value for name, value in zip(names, form, strict=True) if value is not None}
-
-
-def _unread(form: Sequence[str | int], names: Sequence[str]) -> frozenset[str]:
-    return frozenset(names[each] if isinstance(each, int) else str(each) for each in form)
 
 
 def _each(form: Mapping[str, Any], parse: Callable[[Any], Any]) -> dict[str, Any]:
@@ -310,22 +299,13 @@ def source_without_begin(options: ReadOptions, address: Address) -> Source:
 
 
 def query_of(begin: Offsets | None) -> str:
-    """Return the ID of the query that has this offset, or a new ID for a new query.
-
-    An offset of an earlier version has no ID. Then the ID is derived from the offset, so that a restart finds the same
-    ID.
-    """
-    if begin is None:
-        return secrets.token_hex(8)
-    if begin.source is not None:
-        return begin.source.query
-    return hashlib.sha256(json.dumps(begin.to_json()).encode()).hexdigest()[:16]
+    """Return the ID of the query that has this offset, or a new ID for a new query."""
+    return secrets.token_hex(8) if begin is None else begin.source.query
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:
-    """Return whether the query selects its streams as the offset records; True if the offset does not record this."""
-    source = begin.source
-    return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
+    """Return whether the query selects its streams as the offset records."""
+    return (begin.source.pattern, set(begin.source.streams)) == (options.pattern, set(options.streams))
 
 
 def check_identity(options: ReadOptions, address: Address, begin: Offsets, found: Collection[str] | None) -> None:
@@ -334,25 +314,22 @@ def check_identity(options: ReadOptions, address: Address, begin: Offsets, found
     `found`: the streams that the query reads now; None if its pattern was not resolved yet. Raises CHECKPOINT_MODE,
     CHECKPOINT_DATABASE, CHECKPOINT_GROUP or CHECKPOINT_STREAMS.
     """
-    was = "range" if begin.shared is None else "shared"
-    if was != options.consume:
-        fail("CHECKPOINT_MODE", was=was, now=options.consume)
     source = begin.source
-    if source is not None and source.database != address.login.database:
+    if source.consume != options.consume:
+        fail("CHECKPOINT_MODE", was=source.consume, now=options.consume)
+    if source.database != address.login.database:
         fail("CHECKPOINT_DATABASE", was=source.database, now=address.login.database, address=address)
-    if begin.shared is not None and source is not None and source.group != options.group:
+    if options.shared and source.group != options.group:
         fail("CHECKPOINT_GROUP", was=source.group, now=options.group)
-    if found is None or (source is not None and same_streams(options, begin)):
+    if found is None or same_streams(options, begin):
         return
-    known = set(begin.streams) if begin.shared is None else set(() if source is None else source.streams)
-    if options.pattern is not None and source is None and not found:
-        return
+    known = set(source.streams if options.shared else begin.streams)
     if known and not known & set(found):
-        now = options.pattern or _names(found)
-        fail("CHECKPOINT_STREAMS", was=_named(source, known), now=now, positions=_positions(begin))
-    if source is None and options.pattern is not None:
-        return
-    before = known if source is None or source.pattern is not None else set(source.streams)
+        was, now = source.pattern or _names(known), options.pattern or _names(found)
+        # The positions of the checkpoint as a value of startingOffsets.
+        positions = json.dumps({stream: f"({after}" for stream, after in sorted(begin.streams.items())})
+        fail("CHECKPOINT_STREAMS", was=was, now=now, positions=positions)
+    before = known if source.pattern is not None else set(source.streams)
     added, removed = set(found) - before, before - set(found)
     if added:
         _log.warning("The query now also reads %s, which its checkpoint does not name.", _names(added))
@@ -360,14 +337,5 @@ def check_identity(options: ReadOptions, address: Address, begin: Offsets, found
         _log.warning("The query no longer reads %s, which its checkpoint names.", _names(removed))
 
 
-def _named(source: Source | None, known: Iterable[str]) -> str:
-    return source.pattern if source is not None and source.pattern is not None else _names(known)
-
-
 def _names(streams: Iterable[str]) -> str:
     return ", ".join(sorted(streams))
-
-
-def _positions(begin: Offsets) -> str:
-    """Return the positions of the checkpoint as a value of startingOffsets."""
-    return json.dumps({stream: f"({after}" for stream, after in sorted(begin.streams.items())})

@@ -137,7 +137,7 @@ class RangeSource:
             check_identity(self._options, self._address, begin, found)
         if self._options.pattern is not None and same_streams(self._options, begin):
             found = sorted({*found, *begin.streams})
-        if is_first and begin.source is not None and begin.source.group != self._options.group:
+        if is_first and begin.source.group != self._options.group:
             self._group.check_consumers(server, found)
         self._checked = True
         return list(found)

@@ -316,7 +316,7 @@ class SharedSource:
                 continue
             if state is None and self._options.pattern is not None:
                 continue  # the stream was deleted after the pattern was resolved
-            was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
+            was_read = self._finished > 0 and stream in begin.source.streams
             if before is not None or was_read:
                 if self._options.fails:
                     self._groups[stream] = before or GroupState(ZERO, None, 0)
