@@ -142,8 +142,13 @@ class Output:
         """Write one record on its own line. A verb may write any number of records."""
         if self.form is Form.CSV:
             self._row(value)
-        else:
-            self.json_line(value)
+            return
+        escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
+        text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
+        if self.on_terminal and not text.isprintable():
+            # Escape unprintable characters that JSON leaves unescaped, such as U+009B. They occur only in strings.
+            text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+        self.write(text + "\n")
 
     def _row(self, value: dict[str, Any]) -> None:
         text = io.StringIO()
@@ -153,15 +158,6 @@ class Output:
             writer.writerow(self._header)
         writer.writerow(map(_cell, value.values()))
         self.write(text.getvalue())
-
-    def json_line(self, value: dict[str, Any]) -> None:
-        """Write a document as JSON, regardless of the results' format."""
-        escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
-        text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
-        if self.on_terminal and not text.isprintable():
-            # Escape unprintable characters that JSON leaves unescaped, such as U+009B. They occur only in strings.
-            text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
-        self.write(text + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
         """Write rows under their titles, without truncating or wrapping cells. `empty`: note if there are no rows."""
@@ -249,61 +245,40 @@ def _padded(column: Column, cell: str, width: int) -> str:
 
 
 class Lines:
-    """Writes entries in a format that may differ from the format of other results (`export` to standard output).
+    """Writes entries. As CSV, the columns are the fields of the first entry; other fields are in the column `_other`,
+    as in an export.
 
-    `fields`: names of the fields to write, in this order; None for all. `columns`: columns of CSV, by default `fields`
-    or the fields of the first entry. Other fields are in the column `_other`, as in an export. `several`: whether
-    entries belong to several streams, so that each line names the stream. `decoding`: decodes values; None writes them
-    unchanged.
+    `several`: whether entries belong to several streams, so that each line names the stream. `decoding`: decodes
+    values; None writes them unchanged.
     """
 
-    def __init__(
-        self,
-        out: Output,
-        form: Form,
-        fields: Sequence[bytes] | None,
-        *,
-        several: bool,
-        columns: Sequence[str] | None = None,
-        decoding: Decoding | None = None,
-    ) -> None:
+    def __init__(self, out: Output, *, several: bool = False, decoding: Decoding | None = None) -> None:
         self._out = out
-        self._form = form
-        self._fields = fields
         self._several = several
-        self._columns = columns
         self._decoding = decoding
         self._table: Table | None = None
 
     def write(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
         """Write one entry."""
-        if self._fields is not None:
-            chosen = [pair for name in self._fields for pair in values.pairs(words) if pair[0] == name]
-            words = [word for pair in chosen for word in pair]
-        if self._decoding is not None and self._form in (Form.TABLE, Form.CSV):
-            words = self._decoding.as_texts(words)
-        if self._form is Form.CSV:
-            self._csv(stream, entry_id, words)
-            return
-        if self._form is not Form.TABLE:
+        if self._out.json:
             where = {"stream": names.as_json(stream)} if self._several else {}
             as_json = values.as_json if self._decoding is None else self._decoding.as_json
-            self._out.json_line({**where, "id": entry_id.decode(), "fields": as_json(words)})
+            self._out.record({**where, "id": entry_id.decode(), "fields": as_json(words)})
             return
-        pairs = (
-            f"{names.shown(name)}={names.shown(value)}" for name, value in zip(words[0::2], words[1::2], strict=True)
-        )
-        self._out.line("  ".join([entry_id.decode(), *([names.shown(stream)] if self._several else []), *pairs]))
+        if self._decoding is not None:
+            words = self._decoding.as_texts(words)
+        where_shown = [names.shown(stream)] if self._several else []
+        if self._out.form is Form.CSV:
+            self._csv(where_shown, entry_id, words)
+            return
+        pairs = (f"{names.shown(name)}={names.shown(value)}" for name, value in values.pairs(words))
+        self._out.line("  ".join([entry_id.decode(), *where_shown, *pairs]))
 
-    def _csv(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
+    def _csv(self, where: list[str], entry_id: bytes, words: Sequence[bytes]) -> None:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         if self._table is None:
-            columns = self._columns
-            if columns is None and self._fields is not None:
-                columns = [*map(names.to_shell, self._fields)]
-            self._table = Table(columns_of([(entry_id, list(words))]) if columns is None else columns)
+            self._table = Table(columns_of([(entry_id, list(words))]))
             writer.writerow([*IDS, *(["_stream"] if self._several else []), *self._table.columns, OTHER])
-        where = [names.shown(stream)] if self._several else []
         writer.writerow([*id_cells(entry_id), *where, *csv_cells(self._table, words)])
         self._out.write(buffer.getvalue().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

@@ -13,7 +13,6 @@ from pystreams.commands.verbs import Run, verb
 from pystreams.connect import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
-from pystreams.output import Form, Lines
 from pystreams.streams import entries, inventory, pending, transfer
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import transfer as of_writes
@@ -21,7 +20,6 @@ from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, times
-from pystreams.values.fields import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
@@ -59,8 +57,7 @@ def export(
     """Write a stream's entries to a file: JSON lines, CSV, or Parquet.
 
     JSON lines are lossless. CSV and Parquet have a text column for each field of --columns, by default for each field
-    of the first entries. The column _other contains all other fields, and the column _id the ID. The file '-' is
-    standard output.
+    of the first entries. The column _other contains all other fields, and the column _id the ID.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -69,15 +66,6 @@ def export(
     source = inventory.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
-    if str(file) == "-":
-        if form == "parquet" or resume:
-            raise click.UsageError("Standard output requires JSON lines or CSV, without --resume.")
-        lines: Lines | None = None
-        for page in entries.pages(run.connection, stream, after, upto):
-            lines = lines or Lines(run.out, Form(form), None, several=False, columns=chosen or columns_of(page))
-            for entry_id, words in page:
-                lines.write(stream, entry_id, words)
-        return
     with archives.written(file):
         archive = archives.open_archive(file, str(form), chosen, resume=resume)
     if archive.last is not None:

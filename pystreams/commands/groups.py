@@ -48,11 +48,6 @@ from streamwire.stream_id import ZERO
 _READS = "+scan +xinfo +xpending +xrange +time"
 
 _all_groups = click.option("--all-groups", is_flag=True, help="Select all groups of the streams.")
-_force_future = click.option(
-    "--force-future",
-    is_flag=True,
-    help="Allow a position beyond the end. Entries with smaller IDs are then never delivered.",
-)
 
 
 def _one_or_many(function: Any) -> Any:
@@ -81,7 +76,6 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
         "pystreams groups seek orders billing --to 1h          # read the last hour again",
         "pystreams groups seek orders billing --to 2024-06-01T12:00 --dry-run",
         "pystreams groups seek orders billing --to +1          # skip one entry",
-        "pystreams groups seek orders billing --to-group audit # to the position of that group",
         "pystreams groups seek 'sensors:*' --all-groups --to end",
         "pystreams groups ls --limit 0 -o csv > positions.csv  # save all positions",
         "pystreams groups seek --from-file positions.csv       # restore them",
@@ -94,14 +88,12 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
     metavar="POSITION",
     help="start, end, an ID, a time, 15m (ago), or +N or -N entries from the current position.",
 )
-@click.option("--to-group", type=GROUP, help="Move to the position of this group of the same stream.")
 @click.option(
     "--from-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="File with streams, groups and positions: CSV or JSON lines, as 'groups ls' writes them.",
 )
-@_force_future
 def seek(
     run: Run,
     stream: str | None,
@@ -109,47 +101,39 @@ def seek(
     all_groups: bool,
     limit: int,
     to: str | None,
-    to_group: bytes | None,
     from_file: Path | None,
-    force_future: bool,
 ) -> None:
     """Move groups: the next entry that a group reads is the first entry at or after the position.
 
     STREAM and GROUP are names or globs. A signed number counts from each group's position. In a file, the position is
     the last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream is
-    replaced by the end, unless --force-future is given.
+    replaced by the end.
     """
-    if (to is not None) + (to_group is not None) + (from_file is not None) != 1:
-        raise click.UsageError("Give one of --to, --to-group and --from-file.")
+    if (to is None) == (from_file is None):
+        raise click.UsageError("Give one of --to and --from-file.")
     if (from_file is None) == (stream is None) or (from_file is not None and (groups or all_groups)):
         raise click.UsageError("Give STREAM and groups, or --from-file without them.")
     if from_file is not None:
-        moves = _of_file(run, from_file, beyond=force_future)
+        moves = _of_file(run, from_file)
     else:
         chosen = _chosen(run, str(stream), groups, limit, every=all_groups)
-        moves = _moves(run, chosen, to, to_group, beyond=force_future)
+        moves = _moves(run, chosen, str(to))
     single = from_file is None and len(groups) == 1 and not any(map(is_glob, (str(stream), names.to_shell(groups[0]))))
     _carry_out(run, moves, single=single)
 
 
-def _moves(run: Run, chosen: list[Group], to: str | None, to_group: bytes | None, *, beyond: bool) -> list[Move]:
-    """Return the moves of these groups to one position, or to the position of another group of their stream."""
-    if to_group is not None:
-        others = {
-            stream: of_groups.need(run.connection, stream, to_group, run.now).position
-            for stream in dict.fromkeys(each.stream.name for each in chosen)
-        }
-        return [seeks.to_id(each, others[each.stream.name], beyond=beyond) for each in chosen if each.name != to_group]
-    position = times.position(str(to), "--to", signs="+10, -10")
+def _moves(run: Run, chosen: list[Group], to: str) -> list[Move]:
+    """Return the moves of these groups to one position."""
+    position = times.position(to, "--to", signs="+10, -10")
     with run.out.progress("positions", len(chosen)) as advance:
         moves = []
         for each in chosen:
-            moves.append(seeks.to_position(run.connection, each, position, run.now, beyond=beyond))
+            moves.append(seeks.to_position(run.connection, each, position, run.now))
             advance(1)
     return moves
 
 
-def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
+def _of_file(run: Run, file: Path) -> list[Move]:
     """Return the moves to the positions in a file. Raises NO_SUCH_STREAM and NO_SUCH_GROUP."""
     wanted = read_positions(file)
     streams = dict.fromkeys(stream for stream, _ in wanted)
@@ -162,7 +146,7 @@ def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
     for stream, group in wanted:
         if (stream, group) not in there:
             of_groups.need(run.connection, stream, group, run.now)
-    return [seeks.to_id(there[which], position, beyond=beyond) for which, position in wanted.items()]
+    return [seeks.to_id(there[which], position) for which, position in wanted.items()]
 
 
 class _After(NamedTuple):
@@ -225,39 +209,27 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
     "create",
     needs="+xinfo +xgroup|create +xrevrange +time",
     changes=True,
-    examples=("pystreams groups create orders billing --at start --yes", "pystreams groups create new g --make-stream"),
+    examples=("pystreams groups create orders billing --at start --yes",),
 )
 @stream_argument
 @group_argument
 @click.option(
     "--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m (ago), -N."
 )
-@click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
-@_force_future
-def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
+def create(run: Run, stream: bytes, group: bytes, at: str) -> None:
     """Create a group. The first entry that it reads is the first entry at or after the position.
 
-    A position beyond the stream's end is replaced by the end, unless --force-future is given.
+    A position beyond the stream's end is replaced by the end.
     """
     position = times.position(at, "--at")
-    after = None
-    there = next(inventory.read_streams(run.connection, [stream], memory=False), None) if make_stream else None
-    if not (make_stream and position.kind in ("start", "end", "id")):
-        there = inventory.need(run.connection, stream)
-    if position.kind == "start":
-        after = ZERO
-    elif position.kind == "id" and position.id is not None:
-        after = position.id.before()
-    elif position.kind != "end":
-        assert there is not None
-        after = entries.after_of(run.connection, there, position, run.now)
-    end = ZERO if there is None else there.last_id
-    if after is not None and after > end and not force_future:
-        run.out.warn(f"{after} is beyond the stream's end. The group is created at {end}.")
-        after = end
+    there = inventory.need(run.connection, stream)
+    after = None if position.kind == "end" else entries.after_of(run.connection, there, position, run.now)
+    if after is not None and after > there.last_id:
+        run.out.warn(f"{after} is beyond the stream's end. The group is created at {there.last_id}.")
+        after = there.last_id
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
-        seeks.create(run.connection, stream, group, after, make=make_stream)
+        seeks.create(run.connection, stream, group, after)
         created = {"stream": names.as_json(stream), "group": names.as_json(group), "created": True}
         run.done(f"Created the group {names.shown(group)} of {names.shown(stream)} at {where}.", created)
 

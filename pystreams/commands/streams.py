@@ -33,14 +33,14 @@ _WORDS = {
 
 
 def _row(stream: Stream, now: int) -> StreamRow:
-    """Return a row for the stream, with the measured rate or else the average rate."""
-    return StreamRow(stream if stream.rate is not None else replace(stream, rate=stream.average_rate(now)), now)
+    """Return a row for the stream, with its average rate."""
+    return StreamRow(replace(stream, rate=stream.average_rate(now)), now)
 
 
 @verb(
     "ls",
     needs=_READS,
-    examples=("pystreams ls", "pystreams ls 'sensors:*' --sort bytes --limit 10", "pystreams ls --over 5s --json"),
+    examples=("pystreams ls", "pystreams ls 'sensors:*' --sort bytes --limit 10", "pystreams ls --json"),
 )
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option(
@@ -50,22 +50,14 @@ def _row(stream: Stream, now: int) -> StreamRow:
     "Examines all streams, regardless of the limit.",
 )
 @limit_option(1000, "streams")
-@click.option(
-    "--over",
-    metavar="DURATION",
-    help="Period over which to measure the rate.  [default: since the first entry]",
-)
-def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -> None:
+def ls(run: Run, pattern: str, sort: str | None, limit: int) -> None:
     """List streams that match the glob PATTERN: length, size, rate, age, groups.
 
-    OLDEST and NEWEST are the ages of the first and the last entry. REMOVED counts entries that were trimmed or deleted.
+    RATE is the average since the first entry. OLDEST and NEWEST are the ages of the first and the last entry. REMOVED
+    counts entries that were trimmed or deleted.
     """
     found, more, forbidden = _chosen(run, pattern, sort, limit)
     run.warn_of_forbidden(forbidden)
-    if over is not None and found:
-        found = inventory.measured(run.connection, found, times.duration(over, "--over") / 1000)
-        if sort == "rate":
-            found.sort(key=lambda stream: stream.rate or 0, reverse=True)
     rows = [_row(stream, run.now) for stream in found]
     if run.out.structured:
         run.out.document(

@@ -26,10 +26,6 @@ from streamwire.stream_id import ZERO, StreamId
 _LAST = 10  # number of last entries of each stream that are shown by default
 
 
-def _fields(text: str | None) -> list[bytes] | None:
-    return None if text is None else [names.from_shell(each) for each in text.split(",") if each]
-
-
 @verb(
     "tail",
     needs="+scan +xinfo|stream +xrange +xrevrange +xread +time",
@@ -37,7 +33,7 @@ def _fields(text: str | None) -> list[bytes] | None:
         "pystreams tail orders                            # the last ten entries",
         "pystreams tail orders --where 'amount > 100'     # the last ten of these",
         "pystreams tail orders -f --from -100",
-        "pystreams tail 'sensors:*' -f --where 'temp > 30' --fields station,temp",
+        "pystreams tail 'sensors:*' -f --where 'temp > 30'",
         "pystreams tail orders --from 1h -o csv > last-hour.csv",
         "pystreams tail orders --decode avro --registry http://registry:8081 --where 'amount > 100'",
     ),
@@ -53,7 +49,6 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
 )
-@click.option("--fields", metavar="NAME,...", help="Only these fields.")
 @click.option(
     "-n",
     "--limit",
@@ -78,7 +73,6 @@ def tail(
     follow: bool,
     start: str | None,
     condition: str | None,
-    fields: str | None,
     limit: int | None,
     decode: Format | None,
     decoded: str | None,
@@ -102,14 +96,15 @@ def tail(
     position = times.position("end" if searches else start or f"-{last}", "--from")
     wanted = None if condition is None else conditions.parse(condition)
     decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
-    decoding = None if decoder is None else Decoding(decoder, _fields(decoded))
+    only = None if decoded is None else [names.from_shell(each) for each in decoded.split(",") if each]
+    decoding = None if decoder is None else Decoding(decoder, only)
     members = as_text if decoding is None else decoding.members
     spans = {name: _span(run, name, position, follow=follow) for name in _matching(run, streams)}
     if not spans:
         run.out.note("No stream matches.")
         return
     several = len(spans) > 1 or any(map(is_glob, streams))
-    lines = Lines(run.out, run.out.form, _fields(fields), several=several, decoding=decoding)
+    lines = Lines(run.out, several=several, decoding=decoding)
     left = [limit]
 
     def chosen(found: Found) -> bool:
@@ -205,7 +200,6 @@ def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> t
 @click.option("-f", "--follow", is_flag=True, help="Wait for new entries until Ctrl-C, reconnecting if needed.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Stop after N entries.")
 @click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
-@click.option("--fields", metavar="NAME,...", help="Only these fields.")
 def consume(
     run: Run,
     stream: bytes,
@@ -215,7 +209,6 @@ def consume(
     follow: bool,
     limit: int | None,
     create: bool,
-    fields: str | None,
 ) -> None:
     """Read new entries as a consumer of a group. Entries stay pending for the consumer until they are acknowledged.
 
@@ -224,7 +217,7 @@ def consume(
     if create:
         seeks.create_if_missing(run.connection, stream, group)
     name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
-    lines = Lines(run.out, run.out.form, _fields(fields), several=False)
+    lines = Lines(run.out)
     reader = entries.Reader(run.connection, stream, group, name, again=consumer is not None)
     left = limit
     try:

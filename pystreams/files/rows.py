@@ -4,7 +4,7 @@
              other object each member that is not null is a field, and `_id` is the ID
     csv      a header with field names. `_id` is the ID; an empty value means that the entry does not have the field
     parquet  a column for each field. `_id` is the ID; null means that the entry does not have the field
-    lines    each line is the value of one field
+    lines    each line is the value of the field `line`
 
 The columns `_ms` and `_seq`, which repeat the numbers of the ID, are skipped. The column `_other` contains the fields
 without a column, as pairs of name and value: in CSV as JSON, in Parquet as a map of bytes.
@@ -45,11 +45,11 @@ def form_of(path: str) -> str | None:
     return _SUFFIXES.get(Path(path).suffix.lower())
 
 
-def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line") -> Iterator[Row]:
+def read(source: BinaryIO, form: str, name: str) -> Iterator[Row]:
     """Yield the rows of an open file of any format except Parquet. Raises MALFORMED_ROW with the row's number."""
     if form == "lines":
         for line in source:
-            yield Row(None, [line_field, line.rstrip(b"\r\n")])
+            yield Row(None, [b"line", line.rstrip(b"\r\n")])
     elif form == "jsonl":
         for number, line in enumerate(source, 1):
             if line.strip():

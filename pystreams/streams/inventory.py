@@ -9,9 +9,8 @@ sent for a few streams at a time.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.streams.paged_calls import ask_all, failure, number, pages
@@ -275,19 +274,3 @@ def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]])
     """
     counted = [Asked(stream.name, stream, position) for stream, position in requested]
     return backlogs(connection, counted, Budget())
-
-
-def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
-    """Wait for `seconds`, and return the streams that still exist, with their rates in this period."""
-    begin = time.monotonic()
-    before = {stream.name: stream for stream in streams}
-    time.sleep(seconds)
-    found = list(read_streams(connection, before))
-    passed = time.monotonic() - begin
-    return [replace(stream, rate=_grown(before[stream.name], stream) / passed) for stream in found]
-
-
-def _grown(before: Stream, now: Stream) -> int:
-    if now.entries_added is not None and before.entries_added is not None:
-        return max(0, now.entries_added - before.entries_added)
-    return max(0, now.length - before.length)

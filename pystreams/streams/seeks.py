@@ -25,12 +25,12 @@ from pystreams.errors import fail
 from pystreams.streams import entries, inventory
 from pystreams.streams.group_states import Consumer, Group
 from pystreams.streams.inventory import Stream, parsed
-from pystreams.streams.paged_calls import failure
+from pystreams.streams.paged_calls import ask
 from pystreams.values.names import shown
 from pystreams.values.times import Position
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.errors import PystreamsError, ResponseError
+from streamclient.errors import PystreamsError
 from streamclient.reply_maps import pairs
 from streamwire.stream_id import ZERO, StreamId
 
@@ -150,13 +150,10 @@ class Move:
 
     @property
     def warning(self) -> str:
-        """Warning about an actual or requested position beyond the stream's end; otherwise empty."""
-        end = self.group.stream.last_id
-        if self.stopped_before is not None:
-            return f"{self.stopped_before} is beyond the stream's end. The group stops at {end}."
-        if self.position > end:
-            return f"{self.position} is beyond the stream's end. Entries with smaller IDs are never delivered."
-        return ""
+        """Warning about a requested position beyond the stream's end; otherwise empty."""
+        if self.stopped_before is None:
+            return ""
+        return f"{self.stopped_before} is beyond the stream's end. The group stops at {self.position}."
 
 
 def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int | None, bool]]:
@@ -177,13 +174,10 @@ def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int 
     return found
 
 
-def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
-    """Return the move to a position. A number of entries is counted from the group's position.
-
-    `beyond`: whether the position may be beyond the stream's end; otherwise the move stops at the end.
-    """
+def to_position(connection: Connection, group: Group, position: Position, now: int) -> Move:
+    """Return the move to a position. A number of entries is counted from the group's position."""
     if position.kind != "entries":
-        return to_id(group, entries.after_of(connection, group.stream, position, now), beyond=beyond)
+        return to_id(group, entries.after_of(connection, group.stream, position, now))
     if position.entries >= 0:
         target, passed = entries.forward(connection, group.stream.name, group.position, position.entries)
     else:
@@ -196,10 +190,13 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
     return move
 
 
-def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID. Its `read` is None if the ID is between the first entry and the stream's end."""
+def to_id(group: Group, target: StreamId) -> Move:
+    """Return the move to an ID, or to the stream's end if the ID is beyond it.
+
+    Its `read` is None if the ID is between the first entry and the stream's end.
+    """
     stream = group.stream
-    stopped_before = target if target > stream.last_id and not beyond else None
+    stopped_before = target if target > stream.last_id else None
     if stopped_before is not None:
         target = stream.last_id
     read: int | None = None
@@ -248,22 +245,18 @@ def skipped(group: Group, after: int | None) -> int:
     return 0 if group.lag is None or after is None else max(0, group.lag - after)
 
 
-def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:
+def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None) -> None:
     """Create a group positioned after the ID `after`, or after the last entry if `after` is None.
 
-    `make`: whether to create a missing stream. Raises NO_SUCH_STREAM, GROUP_EXISTS and NOT_A_STREAM.
+    Raises NO_SUCH_STREAM, GROUP_EXISTS and NOT_A_STREAM.
     """
-    at = "$" if after is None else str(after)
-    command: Command = ("XGROUP", "CREATE", stream, group, at, *(("MKSTREAM",) if make else ()))
-    (reply,) = connection.pipeline([command])
-    if isinstance(reply, ResponseError):
-        raise failure(connection, command, reply)
+    ask(connection, "XGROUP", "CREATE", stream, group, "$" if after is None else str(after))
 
 
 def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> None:
     """Create a group at the start of an existing stream, unless the group already exists."""
     try:
-        create(connection, stream, group, ZERO, make=False)
+        create(connection, stream, group, ZERO)
     except PystreamsError as failure:
         if failure.condition != "GROUP_EXISTS":
             raise

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pystreams.errors import fail
 from pystreams.streams.group_states import Group
@@ -24,7 +23,6 @@ from streamclient import record_keys
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, refusal_of
-from streamwire.slots import checksum
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
@@ -106,33 +104,6 @@ def _claimed(target: bytes, group: bytes, entry: Pending, consumer: bytes, idle_
 
 _BATCH_ENTRIES = 500
 _BATCH_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Target:
-    """Destination of entries: one stream, or with `partitions` the streams `<stream>:{0}`, `<stream>:{1}` and so on.
-
-    The CRC16 of the key field's value selects one of these streams, as in the connector.
-
-    `maxlen`: approximate maximum length of the stream.
-    """
-
-    stream: bytes
-    key_field: bytes | None = None
-    partitions: int | None = None
-    maxlen: int | None = None
-
-    def of(self, words: Sequence[bytes]) -> bytes:
-        """Return the stream of an entry. A missing key field counts as empty."""
-        if self.partitions is None:
-            return self.stream
-        key = next((words[at + 1] for at in range(0, len(words), 2) if words[at] == self.key_field), b"")
-        return b"%b:{%d}" % (self.stream, checksum(key) % self.partitions)
-
-    def command(self, words: Sequence[bytes], entry_id: bytes = b"*") -> Command:
-        """Return the command that adds an entry."""
-        trims: Command = () if self.maxlen is None else ("MAXLEN", "~", self.maxlen)
-        return ("XADD", self.of(words), *trims, entry_id, *words)
 
 
 class Producer:

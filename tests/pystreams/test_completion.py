@@ -43,7 +43,7 @@ def test_a_shell_completes_names(
     at = ("--url", instance.url)
     assert completed("groups", "describe", *at, "orders", "b") == ["b:2", "billing"]
     assert completed("consume", *at, "orders", "-g", "a") == ["audit"]
-    assert completed("groups", "seek", *at, "orders", "audit", "--to-group", "bi") == ["billing"]
+    assert completed("groups", "seek", *at, "orders", "audit", "bi") == ["billing"]
     assert completed("groups", "describe", *at, "nowhere", "b") == []
     assert completed("consume", *at, "-g", "b") == []
 

@@ -313,21 +313,3 @@ def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_pat
     for words in (("import", str(file), "s"), ("produce", "s", "-f", str(file))):
         error = cli_of.failure(*words, status=1)
         assert f"Row 2 of {file} cannot be read: it has no field" in error
-
-
-@on_engine
-def test_the_file_named_dash_is_standard_output(
-    cli_of: Cli, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """JSON lines and CSV on standard output equal those of a file; Parquet and `--resume` are rejected."""
-    monkeypatch.chdir(tmp_path)
-    client.xadd("s", {"a": "1"}, id="1-0")
-    client.xadd("s", {"a": "2", "b": "3"}, id="2-0")
-    for form in ("jsonl", "csv"):
-        cli_of("export", "s", f"file.{form}")
-        assert cli_of("export", "s", "-", "--format", form) == (tmp_path / f"file.{form}").read_text()
-    assert cli_of("export", "s", "-", "--format", "csv", "--columns", "b").splitlines()[0] == "_id,_ms,_seq,b,_other"
-    assert "--resume" in cli_of.failure("export", "s", "file.parquet", "--resume", status=2)
-    for words in (("parquet",), ("csv", "--resume")):
-        assert "Standard output" in cli_of.failure("export", "s", "-", "--format", *words, status=2)
-    assert not (tmp_path / "-").exists()

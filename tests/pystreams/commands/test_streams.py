@@ -60,12 +60,6 @@ def test_the_average_rate_includes_idle_time(cli_of: Cli, client: redis.Redis) -
     assert "0.36/h" in cli_of("ls")
 
 
-def test_a_rate_is_measured_over_a_period(cli_of: Cli, client: redis.Redis) -> None:
-    """With `--over`, the rate covers only that period, in which no entry was added."""
-    _fill(client)
-    assert [stream["rate"] for stream in cli_of.json("ls", "--over", "10ms")["streams"]] == [0, 0]
-
-
 def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
     """`info` shows gaps, removed entries, and the groups with their pending entries."""
     _fill(client)

@@ -8,19 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 import redis
 
-from pystreams.commands import produce
-from pystreams.files.rows import Row
 from pystreams.streams.transfer import Producer
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, ResponseError
-from streamwire.slots import checksum
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli, on_engine
 from tests.suite.waiting import wait_for
@@ -66,9 +62,9 @@ def test_rows_from_files(
 
 @on_engine
 def test_lines_from_standard_input(cli_of: Cli, client: redis.Redis) -> None:
-    words = ("produce", "s", "-f", "-", "--format", "lines", "--line-field", "text")
+    words = ("produce", "s", "-f", "-", "--format", "lines")
     assert cli_of.json(*words, stdin=b"one\n\xff\r\nlast") == {"added": 3}
-    assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
+    assert _entries(client) == [{b"line": b"one"}, {b"line": b"\xff"}, {b"line": b"last"}]
 
 
 @on_engine
@@ -87,18 +83,6 @@ def test_json_numbers_keep_their_notation(cli_of: Cli, client: redis.Redis, tmp_
     assert client.xrange("t") == [(b"1700000000000-0", wanted)]
     cli_of("produce", "u", "-f", "-", "--format", "jsonl", stdin='{"id": "1-1", "fields": {"a": 1.10, "b": false}}')
     assert _entries(client, "u") == [{b"a": b"1.10", b"b": b"false"}]
-
-
-@on_engine
-def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis.Redis) -> None:
-    """CRC16 of the key selects the partition, as in the connector. A missing key counts as an empty key."""
-    text = "".join(f'{{"k": "key{n % 7}", "n": {n}}}\n' for n in range(50)) + '{"n": 50}\n'
-    words = ("produce", "s", "-f", "-", "--format", "jsonl", "--key-column", "k", "--partitions", "3")
-    assert cli_of.json(*words, stdin=text) == {"added": 51}
-    for number in range(3):
-        for fields in _entries(client, f"s:{{{number}}}"):
-            assert checksum(fields.get(b"k", b"")) % 3 == number
-    assert sum(client.xlen(f"s:{{{number}}}") for number in range(3)) == 51
 
 
 @on_engine
@@ -225,11 +209,6 @@ def test_an_interrupted_file_is_continued(cli_of: Cli, client: redis.Redis, tmp_
     client.set("string", 1)
     refused = cli_of.failure("produce", "string", "-f", str(file), status=1)
     assert "Interrupted after 0 entries. Continue with --skip 0." in refused
-    client.set("p:{1}", 1)
-    words = ("-f", str(file), "--key-column", "n", "--partitions", "2")
-    refused = cli_of.failure("produce", "p", *words, status=1)
-    assert f"Interrupted after {client.xlen('p:{0}')} entries. Continue with --skip " in refused
-    assert "again." in refused
     assert "--skip requires --file" in cli_of.failure("produce", "s", "n=1", "--skip", "1", status=2)
 
 
@@ -261,29 +240,3 @@ def test_a_user_without_permission_to_add_gets_its_own_status(
         assert "[NOT_PERMITTED]" in cli_of.failure("produce", "s", "n=1", "--url", url, status=6)
     finally:
         client.acl_deluser("narrow")
-
-
-@on_engine
-def test_produce_holds_a_few_large_rows_in_memory(
-    cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`produce` reads no more rows of a megabyte ahead of the server than the limit allows."""
-    size, made, sent, most = 1 << 20, [0], [0], [0]
-    value = b"x" * size
-
-    def rows(*_: object, **__: object) -> Iterator[Row]:
-        for _ in range(60):
-            made[0] += 1
-            yield Row(None, [b"f", value])
-
-    flush = produce.Producer.flush
-
-    def counted(self: produce.Producer) -> None:
-        flush(self)
-        sent[0] = self.added
-        most[0] = max(most[0], made[0] - sent[0])
-
-    monkeypatch.setattr(produce.rows, "read", rows)
-    monkeypatch.setattr(produce.Producer, "flush", counted)
-    assert cli_of.json("produce", "s", "--maxlen", "1", "-f", "-", "--format", "lines", stdin="") == {"added": 60}
-    assert most[0] <= produce._QUEUED_BYTES // size + 3

@@ -126,9 +126,8 @@ _HOSTILE = "a\x1b]0;title\x07\x00\x7f\x9b2J\u202eb\tc"
 
 
 def _all_outputs(out: Output) -> None:
-    Lines(out, Form.CSV, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
-    Lines(out, Form.TABLE, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
-    Lines(out, Form.JSON, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    for form in Form:
+        Lines(Output(form), several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
     out.line(_HOSTILE)
     out.table(_COLUMNS, [[_HOSTILE, "1", "ok"]])
     out.document({_HOSTILE: _HOSTILE})
