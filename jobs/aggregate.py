@@ -2,7 +2,7 @@ r"""Streams to figures: a query in SQL over entries, such as aggregates of time 
 
     spark-submit jobs/aggregate.py --stream orders --schema 'customer string, price double, at timestamp' --time at \
         --sql "SELECT window(at, '5 minutes') AS window, customer, sum(price) AS total FROM events GROUP BY 1, 2" \
-        --to stream:totals --checkpoint checkpoints/totals
+        --to totals --checkpoint checkpoints/totals
 
 The view `events` has the columns of --schema, `_id`, `_stream`, `_timestamp`, `_ms` and `_seq`. By default, the figures
 of a window are written once, when the watermark passes the end of the window; later entries of the window are dropped.
@@ -14,17 +14,17 @@ from typing import Any
 
 import click
 
-from pystreams.jobs.job import Duration, combined, job, query_flags, reading_flags
-from pystreams.jobs.run import Run, Target, to_flag, work_of
+from pystreams.jobs.job import combined, job, query_flags, reading_flags, watermark_flag
+from pystreams.jobs.run import Run, to_flag, to_stream
 
 
 @job(
     "aggregate",
     examples=(
-        "aggregate --stream orders --schema 'customer string, price double' --to stream:totals \\",
+        "aggregate --stream orders --schema 'customer string, price double' --to totals \\",
         "    --sql \"SELECT window(_timestamp, '5 minutes') AS window, customer, sum(price) AS total\" \\",
         '          "FROM events GROUP BY 1, 2" --checkpoint checkpoints/totals',
-        "aggregate --stream orders --schema 'customer string, price double' --to stream:alerts \\",
+        "aggregate --stream orders --schema 'customer string, price double' --to alerts \\",
         "    --sql 'SELECT * FROM events WHERE price > 1000' --checkpoint checkpoints/alerts --trigger 1s",
         "aggregate --conf aggregate.toml",
     ),
@@ -40,13 +40,7 @@ from pystreams.jobs.run import Run, Target, to_flag, work_of
         metavar="COLUMN",
         help="Column with the event time. `_timestamp` is the time in the ID.",
     ),
-    click.option(
-        "--watermark",
-        type=Duration(),
-        default="10m",
-        show_default=True,
-        help="Maximum lateness of an entry.",
-    ),
+    watermark_flag,
     click.option(
         "--output-mode",
         type=click.Choice(("append", "update")),
@@ -58,13 +52,13 @@ from pystreams.jobs.run import Run, Target, to_flag, work_of
 @reading_flags
 @query_flags
 def aggregate(
-    run: Run, target: Target, sql: str, time_column: str, watermark: str, output_mode: str, **reading: Any
+    run: Run, target: str, sql: str, time_column: str, watermark: str, output_mode: str, **reading: Any
 ) -> None:
     """Compute figures of streams by a query in SQL, or write alerts for entries that meet a condition."""
     events = run.read_stream(**reading)
     events.withWatermark(time_column, watermark).createOrReplaceTempView("events")
     figures = run.spark.sql(sql)
-    run.follow(figures.writeStream.outputMode(output_mode).foreachBatch(work_of(run, target)))
+    run.follow(figures.writeStream.outputMode(output_mode).foreachBatch(to_stream(run, target)))
 
 
 if __name__ == "__main__":

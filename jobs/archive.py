@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import error
 from pystreams.jobs.job import combined, job, query_flags, reading_flags
-from pystreams.jobs.run import Run, write_files
+from pystreams.jobs.run import Run
 
 _DAY_MS = 86_400_000
 
@@ -87,11 +87,23 @@ def archive(
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.floor(F.unix_millis("_timestamp") / _DAY_MS).cast("int"))
     rows = entries.select("*", day.alias("day"))
     if form == "parquet":
-        run.follow(rows.writeStream.foreachBatch(lambda batch, number: write_files(run, batch, number, target, "day")))
+        run.follow(rows.writeStream.foreachBatch(lambda batch, number: write_files(run, batch, number, target)))
     elif form == "iceberg":  # the rows of a batch are not sorted by day, as Iceberg requires without fan-out
         run.follow(rows.writeStream.format(form).option("fanout-enabled", "true").partitionBy("day"), table=target)
     else:
         run.follow(rows.writeStream.format(form).option("path", target).partitionBy("day"))
+
+
+def write_files(run: Run, rows: DataFrame, number: int, directory: str) -> None:
+    """Write a batch to Parquet files in directories of its own: DIRECTORY/day=<day>/batch=<query>-<number>/.
+
+    A repeated batch replaces these directories, so that each row is stored once.
+    """
+    query = str(run.spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
+    whole = rows.select("*", F.lit(f"{query[:8]}-{number:010d}").alias("batch"))
+    whole.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy("day", "batch").parquet(
+        directory
+    )
 
 
 def _texts() -> Column:

@@ -2,7 +2,7 @@ r"""Two streams to one: entries with equal keys whose times are close together.
 
     spark-submit jobs/join.py --left orders --left-schema 'order string, price double' \
         --right payments --right-schema 'order string, amount double' --on order --within 10m \
-        --to stream:paid --checkpoint checkpoints/paid
+        --to paid --checkpoint checkpoints/paid
 
 Results contain each key column once. Other columns that both streams have are called `left_...` and `right_...`. With
 --kind left, an unmatched entry of the left stream is written alone, as soon as the watermark rules out a match. Until
@@ -19,8 +19,8 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from pystreams.jobs.job import Decorator, Duration, combined, job, query_flags
-from pystreams.jobs.run import Run, Target, to_flag, work_of
+from pystreams.jobs.job import Decorator, Duration, combined, job, progress_flags, query_flags, watermark_flag
+from pystreams.jobs.run import Run, to_flag, to_stream
 
 
 def _side(name: str, position: str) -> Decorator:
@@ -43,7 +43,7 @@ def _side(name: str, position: str) -> Decorator:
     examples=(
         "join --left orders --left-schema 'order string, price double' --right payments \\",
         "    --right-schema 'order string, amount double' --on order --within 10m \\",
-        "    --to stream:paid --checkpoint checkpoints/paid",
+        "    --to paid --checkpoint checkpoints/paid",
         "join --conf join.toml",
     ),
 )
@@ -60,13 +60,7 @@ def _side(name: str, position: str) -> Decorator:
         help="Column that must be equal in both streams. Repeatable.",
     ),
     click.option("--within", type=Duration(), required=True, help="Maximum difference between the two event times."),
-    click.option(
-        "--watermark",
-        type=Duration(),
-        default="10m",
-        show_default=True,
-        help="Maximum lateness of an entry.",
-    ),
+    watermark_flag,
     click.option(
         "--kind",
         type=click.Choice(("inner", "left")),
@@ -74,21 +68,12 @@ def _side(name: str, position: str) -> Decorator:
         show_default=True,
         help="inner: only matching entries; left: also unmatched entries of the first stream.",
     ),
-    click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
-    click.option(
-        "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
-    ),
-    click.option(
-        "--max-entries",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Maximum entries per stream and batch.",
-    ),
+    progress_flags,
 )
 @query_flags
 def join(
     run: Run,
-    target: Target,
+    target: str,
     left: str,
     left_schema: str,
     left_time: str,
@@ -116,7 +101,7 @@ def join(
     equal = (F.col(f"`left_{key}`") == F.col(f"`right_{key}`") for key in keys)
     how = "inner" if kind == "inner" else "left_outer"
     joined = first.join(second, functools.reduce(operator.and_, equal, close), how)
-    run.follow(_named(joined, keys).writeStream.foreachBatch(work_of(run, target)))
+    run.follow(_named(joined, keys).writeStream.foreachBatch(to_stream(run, target)))
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:

@@ -92,20 +92,29 @@ query_flags = combined(
     ),
 )
 
-#: Flags for the choice of streams, which the job passes to `Run.read_stream`.
+#: Flags of a read, which the job passes to `Run.read_stream`.
+progress_flags = combined(
+    click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
+    click.option(
+        "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
+    ),
+    click.option(
+        "--max-entries", type=click.IntRange(1), metavar="N", help="Maximum number of entries per batch and read."
+    ),
+)
+#: Flags of a job with one read.
 reading_flags = combined(
     click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream to read. Repeatable."),
     click.option(
         "--pattern", metavar="GLOB", help="Alternative to --stream: all matching streams, including new streams."
     ),
-    click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
-    click.option(
-        "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
-    ),
-    click.option("--max-entries", type=click.IntRange(1), metavar="N", help="Maximum number of entries per batch."),
+    progress_flags,
     click.option(
         "--schema", metavar="DDL", help="Columns to create from the fields, such as 'price double, at timestamp'."
     ),
+)
+watermark_flag = click.option(
+    "--watermark", type=Duration(), default="10m", show_default=True, help="Maximum lateness of an entry."
 )
 
 

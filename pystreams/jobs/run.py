@@ -1,15 +1,11 @@
-"""One run of a job: its Spark session, the connector's options for reads and writes, its query, and its targets.
-
-A target is `--to stream:NAME`, `parquet:URI` or `console`.
-"""
+"""One run of a job: its Spark session, the connector's options for reads and writes, its query, and its target."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import click
 from pyspark import SparkConf, SparkContext
@@ -206,58 +202,12 @@ def _session(name: str, *, new: bool) -> SparkSession:
     return spark
 
 
-_SHOWN = 1000  # maximum number of rows of a batch on the console
+to_flag = click.option("--to", "target", metavar="NAME", required=True, help="Target stream.")
 
 
-@dataclass(frozen=True)
-class Target:
-    """Destination of rows. `name`: name of a stream, or URI of a directory."""
-
-    kind: Literal["stream", "parquet", "console"]
-    name: str = ""
-
-
-class TargetType(click.ParamType[Target]):
-    """Type of the flag --to."""
-
-    name = "stream:NAME|parquet:URI|console"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
-        del param, ctx
-        if isinstance(value, Target):
-            return value
-        kind, _, name = str(value).partition(":")
-        if kind not in ("stream", "parquet", "console") or (kind == "console") == bool(name):
-            fail("INVALID_VALUE", name="--to", value=value, expected=f"it must be {self.name.replace('|', ' or ')}")
-        return Target(kind, name.rstrip("/") if kind == "parquet" else name)  # type: ignore[arg-type]
-
-
-to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Destination of the rows.")
-
-
-def work_of(run: Run, target: Target) -> Work:
-    """Return a function that writes a batch to the target.
-
-    A repeated batch is written once to a stream or to files, but shown again on the console.
-    """
-    if target.kind == "console":
-        return lambda rows, _number: rows.show(_SHOWN, truncate=False)
-    if target.kind == "parquet":
-        return lambda rows, number: write_files(run, rows, number, target.name)
-    return lambda rows, _number: run.write(_flat(rows), stream=target.name)
-
-
-def write_files(run: Run, rows: DataFrame, number: int, directory: str, *partitions: str) -> None:
-    """Write a batch to Parquet files in directories of its own: DIRECTORY/batch=<query>-<number>/.
-
-    A repeated batch replaces these directories, so that each row is stored once. `partitions`: columns whose values
-    become directories above.
-    """
-    query = str(run.spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
-    whole = rows.select("*", F.lit(f"{query[:8]}-{number:010d}").alias("batch"))
-    whole.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*partitions, "batch").parquet(
-        directory
-    )
+def to_stream(run: Run, stream: str) -> Work:
+    """Return a function that writes a batch to a stream. A repeated batch is written once."""
+    return lambda rows, _number: run.write(_flat(rows), stream=stream)
 
 
 def _flat(rows: DataFrame) -> DataFrame:

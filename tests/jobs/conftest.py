@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import flight_delays
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,6 @@ import redis
 from pyarrow import csv
 from pyspark.sql import SparkSession
 
-from pystreams.jobs import flight_check
 from pystreams.jobs.job import Job
 from tests.suite.long import FULL
 
@@ -91,7 +91,7 @@ def jobs(
 @pytest.fixture(scope="session")
 def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
     """The first departures of 2013 in three files."""
-    table = flight_check.departures().slice(0, ROWS)
+    table = pa.Table.from_pandas(flight_delays.departures().head(ROWS), preserve_index=False)
     directory = tmp_path_factory.mktemp("departures")
     files = []
     for number in range(FILES):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import flight_delays
 import pandas as pd
 import pyarrow as pa
 import pytest
 from aggregate import aggregate
 from join import join
 
-from pystreams.jobs import flight_check
 from tests.jobs.conftest import Departures, Jobs, on
 from tests.suite.long import long_only
 
@@ -46,7 +46,7 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
     table = departures.table
     words = [
         "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
-        "--sql", figures("3 hours"), "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"),
+        "--sql", figures("3 hours"), "--to", "figures", "--checkpoint", jobs.path("checkpoint"),
     ]  # fmt: skip
     load(jobs, "flights", table.slice(0, 500))
     jobs.run(aggregate, *words)
@@ -72,7 +72,7 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
 def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: Departures) -> None:
     load(jobs, "flights", departures.table)
     jobs.run(
-        aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--to", "stream:alerts",
+        aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--to", "alerts",
         "--sql", "SELECT * FROM events WHERE dep_delay > 60", "--checkpoint", jobs.path("checkpoint"),
         "--group", "alerts",
     )  # fmt: skip
@@ -85,18 +85,17 @@ def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures
 @on("engine")
 def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: Departures) -> None:
     """The join of departures and weather readings within an hour equals the join in pandas."""
-    weather = flight_check.weather_readings()
-    weather = weather.slice(0, 200).select(["origin", "time_hour", "visib"])
+    weather = flight_delays.weather_readings().head(200)[["origin", "time_hour", "visib"]]
     load(jobs, "flights", departures.table.slice(0, 600))
-    load(jobs, "weather", weather)
+    load(jobs, "weather", pa.Table.from_pandas(weather, preserve_index=False))
     jobs.run(
         join, "--left", "flights", "--left-schema", SCHEMA, "--left-time", "time_hour", "--right", "weather",
         "--right-schema", "origin string, time_hour timestamp, visib double", "--right-time", "time_hour",
-        "--on", "origin", "--within", "1h", "--watermark", "1h", "--to", "stream:both",
+        "--on", "origin", "--within", "1h", "--watermark", "1h", "--to", "both",
         "--checkpoint", jobs.path("checkpoint"),
     )  # fmt: skip
     left = frame(departures.table.slice(0, 600))
-    right = weather.to_pandas().assign(time_hour=lambda rows: pd.to_datetime(rows["time_hour"]))
+    right = weather.assign(time_hour=lambda rows: pd.to_datetime(rows["time_hour"]))
     both = left.merge(right, on="origin")
     both = both[(both["time_hour_x"] - both["time_hour_y"]).abs() <= pd.Timedelta(hours=1)]
     expected = sorted(zip(both["origin"], both["flight"], both["visib"].astype(float), strict=True))

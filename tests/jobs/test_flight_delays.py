@@ -1,74 +1,87 @@
-"""The main job's computation on small DataFrames. test_flight_job runs the whole job."""
+"""The job `flight_delays`: its data, its computation, its check, and whole runs on part of its data."""
 
-import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import flight_delays
+import pandas as pd
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.testing.utils import assertDataFrameEqual
+from flight_delays import FIGURES, KEYS, differences
+from pyspark.sql import SparkSession
 
-from pystreams.jobs import flight_check
+from tests import ROOT
+from tests.jobs.conftest import Jobs, on
+from tests.suite.long import long_only
 
-pytestmark = pytest.mark.spark
-
-HOUR = "2013-01-01T10:00:00Z"
-
-
-def departures(spark: SparkSession, *rows: tuple[str, str, int | None]) -> DataFrame:
-    """Return a DataFrame of departures from airport, hour and delay."""
-    flights = [("UA", 1, "N1", airport, "IAH", hour, 515, delay) for airport, hour, delay in rows]
-    return spark.createDataFrame(flights, flight_delays.FLIGHT_SCHEMA)
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def readings(spark: SparkSession, *rows: tuple[str, str, float | None]) -> DataFrame:
-    """Return a DataFrame of readings from airport, hour and visibility."""
-    return spark.createDataFrame(list(rows), flight_delays.WEATHER_SCHEMA)
-
-
-def test_a_visibility_is_in_its_flight_category(spark: SparkSession) -> None:
-    bands = {0.0: "<1", 0.99: "<1", 1.0: "1-3", 2.99: "1-3", 3.0: "3-5", 5.0: "3-5", 5.01: ">5", 10.0: ">5"}
-    rows = spark.createDataFrame([(miles,) for miles in [*bands, None]], "visib double")
-    found = rows.select("visib", flight_delays.visibility_band(F.col("visib"))).collect()
-    assert dict(map(tuple, found)) == {**bands, None: "no reading"}
-
-
-def test_a_departure_gets_the_reading_of_its_own_airport_and_hour(spark: SparkSession) -> None:
-    flights = departures(spark, ("EWR", HOUR, 1), ("JFK", HOUR, 2), ("EWR", "2013-01-01T11:00:00Z", 3))
-    joined = flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 0.5), ("JFK", HOUR, 10.0)))
-    expected = spark.createDataFrame(
-        [(1, 0.5, "<1"), (2, 10.0, ">5"), (3, None, "no reading")], "dep_delay int, visib double, visibility string"
-    )
-    assertDataFrameEqual(joined.select("dep_delay", "visib", "visibility"), expected)
-
-
-def test_statistics_describe_the_delays_of_an_airport_in_a_band(spark: SparkSession) -> None:
-    flights = departures(spark, *(("EWR", HOUR, delay) for delay in (-5, 14, 15, 180, 181, None)), ("JFK", HOUR, None))
-    joined = flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 0.5)))
-    rows = {(row.origin, row.visibility): row for row in flight_delays.delay_statistics(joined).collect()}
-    worst = rows["EWR", "<1"]
-    assert (worst.scheduled, worst.cancelled, worst.late, worst.very_late, worst.delay_max) == (6, 1, 3, 1, 181)
-    assert worst.delay_mean == pytest.approx(77.0)
-    assert worst.delay_stddev == pytest.approx(math.sqrt(sum((d - 77) ** 2 for d in (-5, 14, 15, 180, 181)) / 5))
-    never_left = rows["JFK", "no reading"]
-    assert (never_left.scheduled, never_left.cancelled, never_left.late, never_left.very_late) == (1, 1, 0, 0)
-    assert (never_left.delay_max, never_left.delay_mean, never_left.delay_stddev) == (None, None, None)
-
-
-def test_an_alert_is_a_departure_more_than_three_hours_late(spark: SparkSession) -> None:
-    flights = departures(spark, ("EWR", HOUR, 180), ("EWR", HOUR, 181), ("EWR", HOUR, None))
-    alerts = flight_delays.late_departures(flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 10.0))))
-    assert [tuple(row) for row in alerts.collect()] == [
-        ("UA", 1, "N1", "EWR", "IAH", HOUR, 515, 181, 10.0, ">5"),
+def test_spark_and_pandas_agree_on_all_departures(spark: SparkSession) -> None:
+    """Both count every departure once, and put it into the band of its airport's visibility in that hour."""
+    tables = flights, weather = flight_delays.departures(), flight_delays.weather_readings()
+    assert (len(flights), len(weather)) == (336_776, 26_115)
+    assert flights["time_hour"].is_monotonic_increasing
+    assert weather["time_hour"].is_monotonic_increasing
+    wanted = flight_delays.expected(flights, weather)
+    assert wanted[["scheduled", "cancelled", "very_late"]].sum().to_list() == [336_776, 8_255, 3_893]
+    assert set(wanted["visibility"]) == set(flight_delays.BANDS)
+    frames = [spark.createDataFrame(pa.Table.from_pandas(each, preserve_index=False)) for each in tables]
+    typed = [
+        frame.withColumn(name, frame[name].cast(kind))
+        for frame, name, kind in zip(frames, ("dep_delay", "visib"), ("int", "double"), strict=True)
     ]
-    assert tuple(alerts.columns) == tuple(flight_check.ALERTS)
+    found = flight_delays.delay_statistics(flight_delays.with_weather(*typed)).toPandas()
+    assert len(differences(wanted, found)) == 0
 
 
-def test_spark_and_pandas_put_every_visibility_of_the_data_into_the_same_band(spark: SparkSession) -> None:
-    both = flight_check.joined()[["visib", "visibility"]].drop_duplicates()
-    rows = [(None if math.isnan(visib) else visib, band) for visib, band in both.itertuples(index=False)]
-    bands = spark.createDataFrame(rows, "visib double, band string").withColumn(
-        "spark", flight_delays.visibility_band(F.col("visib"))
+ROW = ("JFK", "<1", 3, 1, 1, 0, 20.0, 10.5, None)
+
+
+@pytest.mark.parametrize("column", range(len(ROW)))
+def test_every_figure_is_compared(column: int) -> None:
+    """A changed value gives a row of each table. Rounding, number types and the order of rows make no difference."""
+
+    def table(*rows: tuple[object, ...]) -> pd.DataFrame:
+        return pd.DataFrame([*rows], columns=[*KEYS, *FIGURES])
+
+    other, near = ("LGA", *ROW[1:]), ("JFK", "<1", 3.0, 1, 1, 0, 20, 10.5 * (1 + 1e-12), float("nan"))
+    assert len(differences(table(ROW, other), table(other, near))) == 0
+    changed = [*ROW[:column], "EWR" if column < 2 else 7, *ROW[column + 1 :]]
+    found = differences(table(ROW, other), table(other, tuple(changed)))
+    assert sorted(found["in"]) == ["pandas", "the stream"]
+    assert list(differences(table(ROW, other), table(ROW))["in"]) == ["pandas"]
+
+
+@on("redis")
+def test_a_run_equals_pandas_and_refuses_streams_of_an_earlier_run(jobs: Jobs) -> None:
+    output = jobs.run(flight_delays.flight_delays, "--limit", 300)
+    assert "flights 300, weather 26,115, statistics " in output
+    assert "Every figure equals the result from pandas." in output
+    assert "[LEFTOVERS]" in jobs.run(flight_delays.flight_delays, status=1)
+    assert "DEL flights weather statistics" in jobs.output
+
+
+@long_only
+def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
+    """The user's own packages `jobs` and `engine`, in the working directory and on PYTHONPATH, do not replace ours."""
+    for name in ("jobs", "engine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('the user has not asked for this')")
+    environment = {key: value for key, value in os.environ.items() if key != "PYSTREAMS_URL"}
+    environment |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+    environment |= {"PYTHONPATH": str(tmp_path), "SPARK_CONF_DIR": str(ROOT / "conf"), "TMPDIR": str(tmp_path)}
+    result = subprocess.run(
+        [Path(sys.executable).parent / "spark-submit", ROOT / "jobs" / "flight_delays.py", "--limit", "3000"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
-    assert len(rows) > 20
-    assert bands.where("spark != band").collect() == []
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 pending, lag 0\nEvery figure equals the result from pandas." in result.stdout

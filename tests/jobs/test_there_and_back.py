@@ -91,7 +91,7 @@ def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) ->
 def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark: SparkSession) -> None:
     """A job in a thread uses the running Spark session and does not stop it."""
     jobs.client.xadd("s", {"n": 1})
-    words = ["--stream", "s", "--sql", "SELECT n FROM events", "--schema", "n int", "--to", "stream:alerts"]
+    words = ["--stream", "s", "--sql", "SELECT n FROM events", "--schema", "n int", "--to", "alerts"]
     with ThreadPoolExecutor(1) as pool:
         output = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
     assert "done: 1 row in 1 batch" in output

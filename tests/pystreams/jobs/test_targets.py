@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from archive import write_files
 from pyspark.sql import SparkSession
 
-from pystreams.jobs.run import Run, write_files
+from pystreams.jobs.run import Run
 
 pytestmark = pytest.mark.spark
 _QUERY = "sql.streaming.queryId"
@@ -26,7 +27,7 @@ def run(spark: SparkSession) -> Iterator[Run]:
 def write(run: Run, query: str, number: int, directory: Path, *rows: tuple[str, str]) -> None:
     """Write the rows (ID and day) as a batch of a query."""
     run.spark.sparkContext.setLocalProperty(_QUERY, query)
-    write_files(run, run.spark.createDataFrame(rows, "_id string, day string"), number, str(directory), "day")
+    write_files(run, run.spark.createDataFrame(rows, "_id string, day string"), number, str(directory))
 
 
 def stored(directory: Path) -> list[str]:
