@@ -28,7 +28,7 @@ from pystreams.dashboard import changes, login, overview
 from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Session, Sessions, same
 from pystreams.dashboard.requests import Access, Asked, query
 from pystreams.dashboard.sampler import Sampler
-from pystreams.errors import FAILURES, Status, fail, status_of
+from pystreams.errors import CONDITIONS, Status, fail, status_of
 from pystreams.files import archives
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.values import times
@@ -192,7 +192,7 @@ async def failed(request: Request, failure: Exception) -> Response:
 def message_of(failure: PystreamsError) -> str:
     """Return an error's message without its ID. Advice about the command line is omitted."""
     text = str(failure).removeprefix(f"[{failure.condition}] ")
-    found = FAILURES.get(failure.condition)
+    found = CONDITIONS.get(failure.condition)
     if found is None or not _COMMAND_LINE.search(found.advice):
         return text
     return text.removesuffix(f" {found.advice.format(**failure.parameters)}")
