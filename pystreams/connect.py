@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -189,23 +189,8 @@ def _embedded() -> str:
     if not running:
         fail("NO_EMBEDDED")
     if len(running) > 1:
-        fail("MANY_EMBEDDED", count=len(running), engines=_listed(running))
+        fail("MANY_EMBEDDED", count=len(running), engines="".join(f"\n  {each}" for each in running))
     return running[0].url
-
-
-def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return advice for the error that the default server does not reply.
-
-    The advice is empty if the user chose another server, or if no embedded engine is running.
-    """
-    if settings(wanted, environment, profiles_file(environment))["url"] != LOCAL:
-        return ""
-    running = launcher.running()
-    return f"Embedded engines of Spark drivers are running (--embedded): {_listed(running)}" if running else ""
-
-
-def _listed(running: Sequence[launcher.Running]) -> str:
-    return "".join(f"\n  {each}" for each in running)
 
 
 def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:

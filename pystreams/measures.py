@@ -50,7 +50,7 @@ class GroupRow:
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
         """Return a group with its status, judged from this single sample."""
-        return cls(group, judge([group.sample]))
+        return cls(group, judge(group))
 
     @property
     def names(self) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -29,6 +29,8 @@ from pystreams.values import names
 from pystreams.values.fields import IDS, OTHER, Decoding, Table, columns_of, csv_cells, id_cells
 from pystreams.values.names import printable
 from streamclient.errors import PystreamsError
+
+T = TypeVar("T")
 
 _WIDEST = 120  # maximum width to which the cells of a column are padded
 
@@ -216,11 +218,15 @@ class Output:
         with suppress(OSError):
             self._errors.print(text)
 
-    @contextmanager
-    def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show progress if results are tables and standard error is a terminal. Yield the function that advances it."""
+    def progress(
+        self, doing: str, items: Iterable[T], total: int | None = None, amount: Callable[[T], int] = lambda _: 1
+    ) -> Iterator[T]:
+        """Yield the items, and show progress if results are tables and standard error is a terminal.
+
+        `amount`: number of things that an item counts for. `total`: number of all things, if it is known.
+        """
         if self.structured or not self._errors.is_terminal:
-            yield lambda _: None
+            yield from items
             return
         columns = [SpinnerColumn(), TextColumn("{task.description}")]
         bar = (
@@ -228,7 +234,9 @@ class Output:
         )
         with Progress(*columns, *bar, console=self._errors, transient=True) as shown:
             task = shown.add_task(doing, total=total)
-            yield lambda amount: shown.advance(task, amount)
+            for item in items:
+                yield item
+                shown.advance(task, amount(item))
 
 
 def _cell(value: Any) -> str:

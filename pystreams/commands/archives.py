@@ -15,7 +15,6 @@ from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.streams import entries, inventory, pending, transfer
 from pystreams.streams import group_states as of_groups
-from pystreams.streams import transfer as of_writes
 from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import pages
@@ -25,6 +24,13 @@ from streamwire.stream_id import ZERO, StreamId
 
 _FORMS = ("jsonl", "csv", "parquet")
 _CHUNK = 500  # maximum number of rows that are added together
+
+
+def _form(file: Path, given: str | None) -> str:
+    form = given or rows.form_of(str(file))
+    if form is None:
+        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
+    return form
 
 
 @verb(
@@ -59,25 +65,22 @@ def export(
     JSON lines are lossless. CSV and Parquet have a text column for each field of --columns, by default for each field
     of the first entries. The column _other contains all other fields, and the column _id the ID.
     """
-    form = form or rows.form_of(str(file))
-    if form not in _FORMS:
-        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
+    form = _form(file, form)
     begin, end = times.position(start, "--from"), times.position(before, "--before")
     source = inventory.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
     with archives.written(file):
-        archive = archives.open_archive(file, str(form), chosen, resume=resume)
+        archive = archives.open_archive(file, form, chosen, resume=resume)
     if archive.last is not None:
         after = max(after, _parsed(archive.last, file, "last"))
     written, whole = 0, False
     try:
-        with run.out.progress("entries", _about(source, after) or None) as advance:
-            for page in entries.pages(run.connection, stream, after, upto):
-                with archives.written(file):
-                    archive.write(page)
-                written += len(page)
-                advance(len(page))
+        pages_read = entries.pages(run.connection, stream, after, upto)
+        for page in run.out.progress("entries", pages_read, source.backlog(after)[0] or None, len):
+            with archives.written(file):
+                archive.write(page)
+            written += len(page)
         with archives.written(file):
             archive.close(whole=True)
         whole = True
@@ -91,10 +94,6 @@ def export(
         f"Wrote {numbers.things(written, 'entry')} to {names.shown(bytes(file))}.",
         {"written": written, "file": str(file), "upto": str(upto)},
     )
-
-
-def _about(source: Stream, after: StreamId) -> int:
-    return source.backlog(after)[0]
 
 
 @verb(
@@ -112,16 +111,14 @@ def _about(source: Stream, after: StreamId) -> int:
 @click.option("--resume", is_flag=True, help="Skip entries that the stream already has.")
 def import_(run: Run, file: Path, stream: bytes, form: str | None, resume: bool) -> None:
     """Add the entries of a file to a stream, with their IDs. To add them with new IDs, use 'produce --file'."""
-    form = form or rows.form_of(str(file))
-    if form not in _FORMS:
-        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
+    form = _form(file, form)
     if run.dry_run:
-        count = sum(1 for _ in _read(file, str(form)))
+        count = sum(1 for _ in _read(file, form))
         run.done(
             f"Would add {numbers.things(count, 'entry')} to {names.shown(stream)}.", {"dry_run": True, "entries": count}
         )
         return
-    added, skipped = _add(run, file, str(form), stream, resume=resume)
+    added, skipped = _add(run, file, form, stream, resume=resume)
     left_out = f", {skipped:,} already existed" if skipped else ""
     run.done(
         f"Added {numbers.things(added, 'entry')} to {names.shown(stream)}{left_out}.",
@@ -157,26 +154,24 @@ def _add(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tup
         fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
     added, skipped, met = 0, 0, end == ZERO
     before: StreamId | None = None
-    with run.out.progress("entries") as advance:
-        for page in _chunks(file, form):
-            new: list[tuple[bytes, list[bytes]]] = []
-            for number, row in page:
-                if row.id is None:
-                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: use 'pystreams produce'")
-                entry_id = _parsed(row.id, file, number)
-                if before is not None and entry_id <= before:  # --resume would take it for an existing entry
-                    fail("ID_NOT_RISING", stream=names.shown(stream), id=entry_id)
-                before = entry_id
-                met = met or entry_id == end
-                if entry_id <= end:
-                    skipped += 1
-                    continue
-                if not met:
-                    fail("STREAM_DIFFERS", stream=names.shown(stream), last=end, other=file)
-                new.append((row.id, row.words))
-            transfer.add(run.connection, stream, new)
-            added += len(new)
-            advance(len(page))
+    for page in run.out.progress("entries", _chunks(file, form), amount=len):
+        new: list[tuple[bytes, list[bytes]]] = []
+        for number, row in page:
+            if row.id is None:
+                fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: use 'pystreams produce'")
+            entry_id = _parsed(row.id, file, number)
+            if before is not None and entry_id <= before:  # --resume would take it for an existing entry
+                fail("ID_NOT_RISING", stream=names.shown(stream), id=entry_id)
+            before = entry_id
+            met = met or entry_id == end
+            if entry_id <= end:
+                skipped += 1
+                continue
+            if not met:
+                fail("STREAM_DIFFERS", stream=names.shown(stream), last=end, other=file)
+            new.append((row.id, row.words))
+        transfer.add(run.connection, stream, new)
+        added += len(new)
     return added, skipped
 
 
@@ -244,7 +239,7 @@ def copy(
         fail("STREAM_DIFFERS", stream=names.shown(name), last=found.last_entry, other=names.shown(stream))
     members = list(of_groups.groups(run.connection, [stream], run.now)) if groups else []
     if run.dry_run:
-        count = _about(source, after)
+        count = source.backlog(after)[0]
         about = f"{numbers.things(count, 'entry')} and {numbers.things(len(members), 'group')}"
         sentence = f"Would copy about {about} to {names.shown(name)}."
         run.done(sentence, {"dry_run": True, "entries": count, "groups": len(members)})
@@ -255,10 +250,8 @@ def copy(
     if copied or members or found is not None:
         transfer.set_end(there, source, name)
     claimed = _copy_groups(run, there, stream, name, members)
-    keys = of_writes.find_records(run.connection, stream) if records and elsewhere and name == stream else []
-    with run.out.progress("records", len(keys) or None) as advance:
-        for number in of_writes.copy_records(run.connection, there, keys):
-            advance(number)
+    keys = transfer.find_records(run.connection, stream) if records and elsewhere and name == stream else []
+    transfer.copy_records(run.connection, there, keys)
     much = f"{numbers.things(copied, 'entry')}, {numbers.things(len(members), 'group')}"
     written = f", with {numbers.things(len(keys), 'record')} of queries" if keys else ""
     run.done(
@@ -270,25 +263,23 @@ def copy(
 def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, after: StreamId) -> int:
     """Copy the entries after `after`, and return their number."""
     copied = 0
-    with run.out.progress("entries", _about(source, after) or None) as advance:
-        for page in entries.pages(run.connection, source.name, after, source.last_id):
-            transfer.add(there, name, page)
-            copied += len(page)
-            advance(len(page))
+    found = entries.pages(run.connection, source.name, after, source.last_id)
+    for page in run.out.progress("entries", found, source.backlog(after)[0] or None, len):
+        transfer.add(there, name, page)
+        copied += len(page)
     return copied
 
 
 def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, members: Sequence[Group]) -> int:
     """Copy groups with their pending entries. Return the number of copied pending entries."""
     claimed = missing = 0
-    with run.out.progress("pending entries") as advance:
-        for group in members:
-            transfer.copy_group(there, group, name)
-            for page in pending.find(run.connection, stream, group.name, pending.Which()):
-                made = transfer.copy_pending(there, name, group.name, page)
-                claimed += made
-                missing += len(page) - made
-                advance(len(page))
+    for group in members:
+        transfer.copy_group(there, group, name)
+        found = pending.find(run.connection, stream, group.name, pending.Which())
+        for page in run.out.progress("pending entries", found, amount=len):
+            made = transfer.copy_pending(there, name, group.name, page)
+            claimed += made
+            missing += len(page) - made
     if missing:
         run.out.warn(f"Not copied: {numbers.things(missing, 'pending entry')} that the stream no longer has.")
     return claimed

@@ -181,15 +181,11 @@ def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> lis
             if not groups or each.name in exact or any(pattern.fullmatch(each.name) for pattern in patterns):
                 yield each
 
-    with run.out.progress("groups") as advance:
-        found = no_more_than(limit, "groups", wanted())
-        run.warn_of_forbidden(forbidden or ())
-        missing = exact - {each.name for each in found}
-        if missing:
-            absent = ", ".join(map(names.shown, sorted(missing)))
-            fail("NO_SUCH_GROUP", stream=stream, group=absent, address=run.connection.address.shown)
-        detailed: list[Group] = []
-        for each in of_groups.detailed(run.connection, found):
-            detailed.append(each)
-            advance(1)
+    found = no_more_than(limit, "groups", wanted())
+    run.warn_of_forbidden(forbidden or ())
+    missing = exact - {each.name for each in found}
+    if missing:
+        absent = ", ".join(map(names.shown, sorted(missing)))
+        fail("NO_SUCH_GROUP", stream=stream, group=absent, address=run.connection.address.shown)
+    detailed = run.out.progress("groups", of_groups.detailed(run.connection, found), len(found))
     return sorted(detailed, key=lambda each: (each.stream.name, each.name))

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import click
 
-from pystreams.commands.arguments import NAME
 from pystreams.commands.verbs import Run, exit_with_found, verb, verb_group
 from pystreams.files import checkpoints
-from pystreams.files.checkpoints import Checkpoint, Source
+from pystreams.files.checkpoints import Checkpoint, Directory, Source
 from pystreams.measures import ID, TEXT, WORD, Estimate, Measure, View
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, transfer
@@ -48,10 +47,10 @@ class Comparison:
         return self.source.committed.get(self.name)
 
 
-def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comparison]:
+def _compare(run: Run, checkpoint: Checkpoint) -> list[Comparison]:
     rows: list[Comparison] = []
     for source in checkpoint.sources:
-        wanted = group or (None if source.group is None else source.group.encode())
+        wanted = None if source.group is None else source.group.encode()
         streams = {name: transfer.find(run.connection, name.encode()) for name in source.planned}
         there = [stream for stream in streams.values() if stream is not None]
         members = {
@@ -129,32 +128,29 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Comparison], empty: str) 
     examples=(
         "pystreams checkpoint show /data/checkpoints/orders",
         "pystreams checkpoint show s3://bucket/checkpoints/orders",
-        "pystreams checkpoint show checkpoint --group g",
     ),
 )
 @click.argument("directory")
-@click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
-def show(run: Run, directory: str, group: bytes | None) -> None:
+def show(run: Run, directory: str) -> None:
     """Show the offsets of a Spark query's checkpoint next to its streams and its group.
 
     COMMITTED: end of the last finished batch. PLANNED: end of the last batch. A restarted query repeats that batch
     unless it is committed. LEFT: number of entries after COMMITTED. DIRECTORY is a path, or the URL of a store that
     fsspec supports, such as s3://bucket/checkpoint.
     """
-    checkpoint = checkpoints.read(checkpoints.at(directory))
-    _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
+    checkpoint = checkpoints.read(Directory(directory))
+    _show(run, checkpoint, _compare(run, checkpoint), "The checkpoint has no streams yet.")
 
 
 @verb("diff", needs=_READS, examples=("pystreams checkpoint diff /data/checkpoints/orders || echo look closer",))
 @click.argument("directory")
-@click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
-def diff(run: Run, directory: str, group: bytes | None) -> None:
+def diff(run: Run, directory: str) -> None:
     """Show the streams for which checkpoint and server differ, and the consequences for the query.
 
     Ends with status 3 if they differ.
     """
-    checkpoint = checkpoints.read(checkpoints.at(directory))
-    rows = [row for row in _compare(run, checkpoint, group) if row.difference]
+    checkpoint = checkpoints.read(Directory(directory))
+    rows = [row for row in _compare(run, checkpoint) if row.difference]
     _show(run, checkpoint, rows, "Checkpoint and server agree.")
     if rows:
         exit_with_found(run)

@@ -7,17 +7,15 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from pystreams.commands.verbs import Run, verb
+from pystreams.commands.verbs import PERIOD, Run, verb
 from pystreams.connect import address_of, dashboard_settings, profile_names, profile_of, profiles_file
 from pystreams.errors import fail
-from pystreams.values import times
 from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from pystreams.dashboard.run import Certificate, Target
 
 _SHORTEST_TOKEN = 16
-_PACKAGES = ("starlette", "uvicorn", "numpy", "authlib", "httpx")  # of the extra `dashboard`
 _READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +memory|usage +acl|log"
 
 
@@ -65,7 +62,9 @@ _READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +mem
     metavar="ADDRESS",
     help="Address or network of a proxy whose X-Forwarded-For header is trusted. Repeatable.",
 )
-@click.option("--interval", default="2s", show_default=True, help="Minimum time between two samples of a server.")
+@click.option(
+    "--interval", type=PERIOD, default="2s", show_default=True, help="Minimum time between two samples of a server."
+)
 @click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
 @click.option(
     "--mask",
@@ -124,7 +123,7 @@ def ui(
     hosts: tuple[str, ...],
     servers: tuple[str, ...],
     proxies: tuple[str, ...],
-    interval: str,
+    interval: int,
     allow_changes: bool,
     masks: tuple[str, ...],
     decodes: tuple[str, ...],
@@ -143,7 +142,6 @@ def ui(
     _check(token, proxies)
     from pystreams.dashboard import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
-    pause = max(100, times.duration(interval, "--interval")) / 1000
     certificate = _certificate(tls_certificate, tls_key)
     provider = _provider(oidc)
     targets = _targets(run, servers, allow_changes, masks, _decoders(run, decodes, registry))
@@ -156,7 +154,7 @@ def ui(
             bind=bind,
             token=token or "",
             names=hosts,
-            interval=pause,
+            interval=max(100, interval) / 1000,
             proxies=proxies,
             certificate=certificate,
             state=_state(state),
@@ -171,7 +169,7 @@ def ui(
 
 
 def _check(token: str | None, proxies: tuple[str, ...]) -> None:
-    """Check the token, the proxies, and the packages that the dashboard needs."""
+    """Check the token and the proxies."""
     if token is not None and len(token) < _SHORTEST_TOKEN:
         expected = f"it must have at least {_SHORTEST_TOKEN} characters"
         fail("INVALID_VALUE", name="--token", value="...", expected=expected)
@@ -181,10 +179,6 @@ def _check(token: str | None, proxies: tuple[str, ...]) -> None:
         except ValueError:
             expected = "it must be an IP address or a network such as 10.0.0.0/8"
             fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
-    for package in _PACKAGES:
-        if find_spec(package) is None:
-            name = package.replace("_", "-")
-            fail("PACKAGE_MISSING", what="pystreams ui", package=name, extra="dashboard")
 
 
 def _targets(

@@ -9,14 +9,13 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb, verb_group
+from pystreams.commands.verbs import PERIOD, Run, examples_of, exit_with_found, verb, verb_group
 from pystreams.errors import error, fail, status_of
 from pystreams.measures import BYTES, DURATION, TEXT, Form, Measure, View
 from pystreams.output import Output
 from pystreams.streams import checkup, servers
 from pystreams.streams.checkup import STYLES, Finding, Verdict
 from pystreams.streams.servers import Replica
-from pystreams.values import times
 from streamwire import bootstrap
 
 _REPLICATION: View[Replica] = (
@@ -46,13 +45,12 @@ _REPLICATION: View[Replica] = (
     is_flag=True,
     help="Make a replica the master: by Sentinel if the URL names Sentinels, otherwise by FAILOVER.",
 )
-@click.option("--wait", default="60s", show_default=True, help="Maximum time to wait for the new master.")
-def replication(run: Run, failover: bool, wait: str) -> None:
+@click.option("--wait", type=PERIOD, default="60s", show_default=True, help="Maximum time to wait for the new master.")
+def replication(run: Run, failover: bool, wait: int) -> None:
     """Show each master and its replicas, with their lag in bytes; or make a replica the master.
 
     A failover pauses writes until the new master has all data, so no acknowledged write is lost.
     """
-    seconds = times.duration(wait, "--wait") / 1000
     if failover:
         if run.connection.topology.is_cluster:
             raise click.UsageError("In a cluster, send CLUSTER FAILOVER to the replica instead of --failover.")
@@ -60,7 +58,7 @@ def replication(run: Run, failover: bool, wait: str) -> None:
         if [each.role for each in servers.replication(run.connection)] == ["master"]:
             fail("NO_REPLICA", node=before)
         if run.may(f"make a replica of {before} the master", {"from": str(before)}):
-            after = servers.fail_over(run.connection, seconds)
+            after = servers.fail_over(run.connection, wait / 1000)
             run.done(f"The master was {before} and is {after}.", {"from": str(before), "to": str(after)})
         return
     run.show("servers", _REPLICATION, servers.replication(run.connection), empty="No servers.")
@@ -95,11 +93,7 @@ def doctor(run: Run, address: str | None, probe: bool) -> None:
     """
     if address is not None:
         run.use(address)
-    findings = []
-    with run.out.progress("checks") as advance:
-        for finding in checkup.check(run.connection, probe=probe):
-            findings.append(finding)
-            advance(1)
+    findings = list(run.out.progress("checks", checkup.check(run.connection, probe=probe)))
     run.show("findings", _FINDINGS, findings, more=_ADVICE, url=run.connection.address.shown)
     advice = [f"{each.subject}: {each.advice}" for each in findings if each.advice and each.verdict != Verdict.OK]
     if advice and not run.out.structured:

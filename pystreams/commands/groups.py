@@ -23,6 +23,7 @@ from pystreams.commands.arguments import (
     stream_argument,
 )
 from pystreams.commands.verbs import (
+    PERIOD,
     Run,
     consumer_document,
     exit_with_found,
@@ -125,12 +126,8 @@ def seek(
 def _moves(run: Run, chosen: list[Group], to: str) -> list[Move]:
     """Return the moves of these groups to one position."""
     position = times.position(to, "--to", signs="+10, -10")
-    with run.out.progress("positions", len(chosen)) as advance:
-        moves = []
-        for each in chosen:
-            moves.append(seeks.to_position(run.connection, each, position, run.now))
-            advance(1)
-    return moves
+    groups = run.out.progress("positions", chosen, len(chosen))
+    return [seeks.to_position(run.connection, each, position, run.now) for each in groups]
 
 
 def _of_file(run: Run, file: Path) -> list[Move]:
@@ -342,7 +339,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     the consumer last received an entry (from Redis 7.2 on).
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
-    status = judge([shown.sample])
+    status = judge(shown)
     every = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
     consumers = every[:limit] if limit else every
     if run.out.structured:
@@ -383,14 +380,14 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Order, largest or worst first. Examines all groups.")
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option("--interval", default="5s", show_default=True, help="Time between two samples.")
+@click.option("--interval", type=PERIOD, default="5s", show_default=True, help="Time between two samples.")
 @click.option("--samples", type=click.IntRange(1), help="Stop after N samples.")
 @click.option(
     "--fail-above", type=int, metavar="N", help="Maximum lag. Ends with status 3 if a lag exceeds it or may exceed it."
 )
 @click.option(
     "--fail-behind",
-    metavar="DURATION",
+    type=PERIOD,
     help="Maximum age of undelivered entries. Ends with status 3 if an entry is older, or would never be delivered.",
 )
 @click.option("--fail-status", is_flag=True, help="End with status 3 if a group has the status stop, stall or rewind.")
@@ -401,13 +398,13 @@ def lag(
     sort: str | None,
     limit: int,
     watch: bool,
-    interval: str,
+    interval: int,
     samples: int | None,
     fail_above: int | None,
-    fail_behind: str | None,
+    fail_behind: int | None,
     fail_status: bool,
 ) -> None:
-    r"""Show the lag of groups: position, end, lag in entries and time, pending entries, idle time, status.
+    """Show the lag of groups: position, end, lag in entries and time, pending entries, idle time, status.
 
     BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer. The last line has the
     totals of all matching groups, unless --limit without --sort ends the search. With --watch, DELIVERED is the number
@@ -420,36 +417,32 @@ def lag(
       stop     entries have waited for more than a minute, and no consumer has called for a minute
       stall    consumers call, but for more than a minute entries stay pending or the position does not change
       rewind   the position moved back (--watch)
-    """
-    pause = times.duration(interval, "--interval") / 1000
-    behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
-    taken = Samples(round(pause * 1000))
+    """  # noqa: D301 - `\b` keeps the lines of the table
+    taken = Samples(interval)
     for number in itertools.count(1):
         # With a --fail option, a stream that cannot be judged is an error.
-        fails = fail_above is not None or behind_ms is not None or fail_status
+        fails = fail_above is not None or fail_behind is not None or fail_status
         forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
-        with run.out.progress("groups") as advance:
-            found, more = taken.groups(
-                run.connection,
-                matching(run, pattern),
-                group,
-                limit=limit if sort is None else 0,
-                budget=Budget.deciding(fail_above),
-                forbidden=forbidden,
-                advance=advance,
-            )
+        found, more = taken.groups(
+            run.connection,
+            matching(run, pattern),
+            group,
+            limit=limit if sort is None else 0,
+            budget=Budget.deciding(fail_above),
+            forbidden=forbidden,
+        )
         run.warn_of_forbidden(forbidden or ())
         if group is not None and not found and number == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         rows = [GroupRow(*each) for each in found]
         now = found[0][0].at if found else paged_calls.now_ms(run.connection)
         _show(run, rows, now, sort, limit, more=more, watch=watch)
-        if _fails(run, rows, fail_above, behind_ms, status=fail_status):
+        if _fails(run, rows, fail_above, fail_behind, status=fail_status):
             exit_with_found(run)
         if not watch or number == samples:
             return
         run.out.flush()
-        time.sleep(pause)
+        time.sleep(interval / 1000)
 
 
 def _fails(run: Run, rows: list[GroupRow], above: int | None, behind_ms: int | None, *, status: bool) -> bool:

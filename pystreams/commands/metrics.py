@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from importlib.util import find_spec
 
 import click
 
@@ -73,8 +72,6 @@ def metrics(
     in seconds and the status of groups. The cost of a scrape depends on the number of selected streams. If the server
     is unreachable, 'redis_up' is 0.
     """
-    if find_spec("prometheus_client") is None:
-        fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="dashboard")
     with closing(
         Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics), scrape_timeout)
     ) as collector:

@@ -10,13 +10,14 @@ import click
 
 from pystreams import measures
 from pystreams.commands.arguments import NAME, group_argument, ids_argument, limit_option, stream_argument
-from pystreams.commands.verbs import Run, verb, verb_group, write_rows
+from pystreams.commands.verbs import PERIOD, Run, verb, verb_group, write_rows
 from pystreams.errors import fail
 from pystreams.measures import DURATION, WORD, Measure, View
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import paged_calls, pending, seeks
 from pystreams.streams.pending import Pending, Which
-from pystreams.values import names, numbers, times
+from pystreams.values import names, numbers
+from streamclient.connection import Connection
 
 _READS = "+xinfo +xpending"
 _PENDING: View[Pending] = (
@@ -32,16 +33,15 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def chosen(
-        run: Run, *, ids: tuple[bytes, ...], idle: str | None, deliveries: int, consumer: bytes | None, **others: Any
+        run: Run, *, ids: tuple[bytes, ...], idle: int, deliveries: int, consumer: bytes | None, **others: Any
     ) -> None:
-        idle_ms = 0 if idle is None else times.duration(idle, "--idle")
-        function(run, which=Which(ids, consumer, idle_ms, deliveries), **others)
+        function(run, which=Which(ids, consumer, idle, deliveries), **others)
 
     made: Callable[..., Any] = chosen
     for option in (
         click.option("--consumer", type=NAME, help="Only entries of this consumer."),
         click.option("--deliveries", type=click.IntRange(0), default=0, help="Minimum number of deliveries."),
-        click.option("--idle", metavar="DURATION", help="Minimum time since the last delivery, such as 15m."),
+        click.option("--idle", type=PERIOD, default=0, help="Minimum time since the last delivery, such as 15m."),
         ids_argument,
     ):
         made = option(made)
@@ -64,13 +64,7 @@ def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @_chosen
 @limit_option(100, "entries")
-def ls(
-    run: Run,
-    stream: bytes,
-    group: bytes,
-    which: Which,
-    limit: int,
-) -> None:
+def ls(run: Run, stream: bytes, group: bytes, which: Which, limit: int) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
 
     Entries that were given back by XNACK ('pending nack') have neither consumer nor IDLE. --json writes one line per
@@ -79,23 +73,25 @@ def ls(
     total = pending.total(run.connection, stream, group)
     shown, more = 0, False
     rows: list[Pending] = []
-    with run.out.progress("pending entries", total) as advance:
-        for page in pending.find(run.connection, stream, group, which):
-            advance(len(page))
-            entries = page[: limit - shown] if limit else page
-            more = len(entries) < len(page)
-            shown += len(entries)
-            if run.out.structured:
-                for entry in entries:
-                    run.out.record(measures.document(_PENDING, entry))
-            else:
-                rows += entries
-            if more:
-                break
+    for page in run.out.progress("pending entries", pending.find(run.connection, stream, group, which), total, len):
+        entries = page[: limit - shown] if limit else page
+        more = len(entries) < len(page)
+        shown += len(entries)
+        if run.out.structured:
+            for entry in entries:
+                run.out.record(measures.document(_PENDING, entry))
+        else:
+            rows += entries
+        if more:
+            break
     if not run.out.structured:
         write_rows(run.out, _PENDING, rows, empty="No pending entry matches.")
         if more:
             run.out.note(f"Only {limit} entries are shown (--limit). The group has {total:,} pending entries.")
+
+
+#: Acts on pending entries of a stream and group, and returns their number.
+OnPending = Callable[[Connection, bytes, bytes, list[Pending]], int]
 
 
 def _change(
@@ -105,8 +101,8 @@ def _change(
     which: Which,
     everything: bool,
     words: tuple[str, str],
-    act: Callable[[list[Pending]], int],
-    drops: Callable[[list[Pending]], int] | None = None,
+    act: OnPending,
+    drops: OnPending | None = None,
 ) -> None:
     """Ask for confirmation, and process the selected entries in pages. `words`: the verb and its past participle.
 
@@ -117,11 +113,9 @@ def _change(
     total = pending.total(run.connection, stream, group)
     gone = 0
     chosen: list[Pending] = []
-    with run.out.progress("pending entries", total) as advance:
-        for page in pending.find(run.connection, stream, group, which):
-            chosen += page
-            gone += drops(page) if drops is not None else 0
-            advance(len(page))
+    for page in run.out.progress("pending entries", pending.find(run.connection, stream, group, which), total, len):
+        chosen += page
+        gone += drops(run.connection, stream, group, page) if drops is not None else 0
     count = len(chosen)
     every = numbers.things(total, "pending entry")
     plan = f"{words[0]} {count:,} of {every} of {names.shown(group)} in {names.shown(stream)}"
@@ -134,14 +128,12 @@ def _change(
     if not run.may(plan, {"entries": count, **dropped, "pending": total}):
         return
     done = gone = changed = 0
-    with run.out.progress(words[0], count) as advance:
-        for shown in paged_calls.pages(chosen, 1000):
-            page = pending.unchanged(run.connection, stream, group, shown)
-            changed += len(shown) - len(page)
-            if page:
-                gone += drops(page) if drops is not None else 0
-                done += act(page)
-            advance(len(shown))
+    for shown in run.out.progress(words[0], paged_calls.pages(chosen, 1000), count, len):
+        page = pending.unchanged(run.connection, stream, group, shown)
+        changed += len(shown) - len(page)
+        if page:
+            gone += drops(run.connection, stream, group, page) if drops is not None else 0
+            done += act(run.connection, stream, group, page)
     if changed:
         run.out.warn(f"Left alone, because they were delivered or acknowledged meanwhile: {changed:,}.")
     left = pending.total(run.connection, stream, group)
@@ -164,19 +156,9 @@ def _change(
 )
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
-def ack(
-    run: Run,
-    stream: bytes,
-    group: bytes,
-    which: Which,
-    everything: bool,
-) -> None:
+def ack(run: Run, stream: bytes, group: bytes, which: Which, everything: bool) -> None:
     """Acknowledge entries on behalf of their consumers."""
-
-    def act(page: list[Pending]) -> int:
-        return pending.acknowledge(run.connection, stream, group, page)
-
-    _change(run, stream, group, which, everything, ("acknowledge", "acknowledged"), act)
+    _change(run, stream, group, which, everything, ("acknowledge", "acknowledged"), pending.acknowledge)
 
 
 @verb(
@@ -188,27 +170,17 @@ def ack(
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
 @click.option("--to", required=True, type=NAME, metavar="CONSUMER", help="Consumer that receives the entries.")
-def claim(
-    run: Run,
-    stream: bytes,
-    group: bytes,
-    which: Which,
-    everything: bool,
-    to: bytes,
-) -> None:
+def claim(run: Run, stream: bytes, group: bytes, which: Which, everything: bool, to: bytes) -> None:
     """Assign entries to another consumer, which receives them when it reads its pending entries again.
 
     With --idle, an entry that is delivered again meanwhile keeps its consumer. Delivery counts do not change. Entries
     that were trimmed or deleted cannot be claimed: the server removes them from the pending list.
     """
 
-    def act(page: list[Pending]) -> int:
-        return pending.claim(run.connection, stream, group, page, to, which.idle_ms)
+    def act(connection: Connection, stream: bytes, group: bytes, page: list[Pending]) -> int:
+        return pending.claim(connection, stream, group, page, to, which.idle_ms)
 
-    def drops(page: list[Pending]) -> int:
-        return pending.removed(run.connection, stream, group, page)
-
-    _change(run, stream, group, which, everything, ("claim", "claimed"), act, drops)
+    _change(run, stream, group, which, everything, ("claim", "claimed"), act, pending.removed)
 
 
 @verb(
@@ -222,25 +194,13 @@ def claim(
 )
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
-@click.option("--silent", is_flag=True, help="Subtract the last delivery from the delivery count.")
-def nack(
-    run: Run,
-    stream: bytes,
-    group: bytes,
-    which: Which,
-    everything: bool,
-    silent: bool,
-) -> None:
+def nack(run: Run, stream: bytes, group: bytes, which: Which, everything: bool) -> None:
     """Give entries back, so that the next claim by any consumer includes them.
 
     Uses XNACK on the engine and Redis 8.8. On other servers, sets the idle time of the entries to a day, so that claims
     by idle time include them.
     """
-
-    def act(page: list[Pending]) -> int:
-        return pending.give_back(run.connection, stream, group, page, "silent" if silent else "fail")
-
-    _change(run, stream, group, which, everything, ("give back", "returned"), act)
+    _change(run, stream, group, which, everything, ("give back", "returned"), pending.give_back)
 
 
 @verb(
@@ -254,14 +214,14 @@ def nack(
 )
 @group_argument_first
 @click.argument("consumers", nargs=-1, type=NAME, metavar="[CONSUMER]...")
-@click.option("--idle", metavar="DURATION", help="Minimum time since a consumer's last call.")
+@click.option("--idle", type=PERIOD, help="Minimum time since a consumer's last call.")
 @click.option(
     "--with-pending",
     is_flag=True,
     help="Also remove consumers that have pending entries, which are then no longer pending.",
 )
 def remove(
-    run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
+    run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: int | None, with_pending: bool
 ) -> None:
     """Remove consumers from a group. Consumers with pending entries stay, unless --with-pending is given.
 
@@ -274,8 +234,7 @@ def remove(
     for name in consumers:
         if name not in found:
             fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(name))
-    limit = 0 if idle is None else times.duration(idle, "--idle")
-    meant = [found[name] for name in consumers] or [each for each in found.values() if each.idle_ms >= limit]
+    meant = [found[name] for name in consumers] or [each for each in found.values() if each.idle_ms >= (idle or 0)]
     removable = [each for each in meant if with_pending or not each.pending]
     if len(removable) < len(meant):
         skipped = ", ".join(names.shown(each.name) for each in meant if each not in removable)

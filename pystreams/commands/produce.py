@@ -92,17 +92,15 @@ def produce(
         found = _held_back(itertools.islice(_rows(str(file), form, producer.flush), skip, None), rate)
     count = skip
     try:
-        with run.out.progress("entries", generate or None) as advance:
-            for words in found:
-                if words is None:
-                    producer.flush()
-                    continue
-                count += 1
-                if not words:
-                    fail("MALFORMED_ROW", file=file, row=count, reason="it has no field, and an entry needs one")
-                if not run.dry_run:
-                    producer.add(("XADD", stream, *trims, b"*", *words))
-                advance(1)
+        for words in run.out.progress("entries", found, generate or None, lambda words: int(words is not None)):
+            if words is None:
+                producer.flush()
+                continue
+            count += 1
+            if not words:
+                fail("MALFORMED_ROW", file=file, row=count, reason="it has no field, and an entry needs one")
+            if not run.dry_run:
+                producer.add(("XADD", stream, *trims, b"*", *words))
         producer.flush()
     except (KeyboardInterrupt, PystreamsError, *BROKEN):
         if not (run.dry_run or fields):

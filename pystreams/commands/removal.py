@@ -1,4 +1,4 @@
-"""`rm`, `entries rm`, `trim`, and `dlq ls, show, replay, purge`: removal of streams and entries, and dead letters."""
+"""`rm`, `trim`, and `dlq ls, replay, purge`: removal of streams and entries, and dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import click
 
 from pystreams import measures
 from pystreams.commands.arguments import (
-    ID,
     NAME,
     PATTERN,
     STREAM,
@@ -23,14 +22,14 @@ from pystreams.commands.arguments import (
     no_more_than,
     stream_argument,
 )
-from pystreams.commands.verbs import Run, verb, verb_group, write_rows
+from pystreams.commands.verbs import PERIOD, Run, verb, verb_group, write_rows
 from pystreams.errors import fail
 from pystreams.measures import WORD, Measure, View
 from pystreams.streams import dead_letters, inventory, paged_calls, seeks, trimming
 from pystreams.streams import group_states as of_groups
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.streams.inventory import Stream
-from pystreams.values import fields, names, numbers, times
+from pystreams.values import fields, names, numbers
 from streamwire.stream_id import ZERO, StreamId
 
 _STREAMS: View[Stream] = (
@@ -76,36 +75,6 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     removed = len(found) - len(problems)
     done = {"removed": removed, "entries": entries, "streams": documents}
     run.done(f"Removed {numbers.things(removed, 'stream')}.", done, "streams", problems)
-
-
-@verb(
-    "rm",
-    needs="+xinfo +xrange +xpending +xdel",
-    changes=True,
-    examples=("pystreams entries rm orders 1526919030474-0", "pystreams entries rm orders 5-0 6-0 --dry-run"),
-)
-@stream_argument
-@ids_argument
-def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
-    """Remove entries of a stream. To remove the first entries, use 'trim'; to remove dead letters, 'dlq purge'."""
-    if not ids:
-        raise click.UsageError("Give the IDs of the entries.")
-    there = trimming.present(run.connection, stream, ids)
-    missing = [entry_id.decode() for entry_id in ids if entry_id not in there]
-    if not there:
-        fail("NO_SUCH_ENTRY", stream=names.shown(stream), id=", ".join(missing))
-    if missing:
-        run.out.warn(f"{names.shown(stream)} has no entry {', '.join(missing)}.")
-    for group, count in trimming.pending_of(run.connection, stream, there).items():
-        run.out.warn(f"{numbers.things(count, 'removed entry')} would stay pending in {names.shown(group)}.")
-    shown = ", ".join(entry_id.decode() for entry_id in there[:10]) + (", ..." if len(there) > 10 else "")
-    plan = f"remove {numbers.things(len(there), 'entry')} ({shown}) of {names.shown(stream)}"
-    document = {"stream": names.as_json(stream), "ids": [entry_id.decode() for entry_id in there]}
-    if run.may(plan, document):
-        removed = trimming.remove_entries(run.connection, stream, there)
-        run.done(
-            f"Removed {numbers.things(removed, 'entry')} of {names.shown(stream)}.", {"removed": removed, **document}
-        )
 
 
 #: Acts on a page of letters. Returns the number of letters that it processed.
@@ -163,33 +132,11 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         run.out.note(f"Only {limit} letters are shown (--limit). The stream has {whole.length:,} entries.")
 
 
-@verb("show", needs="+xinfo|stream +xrange", examples=("pystreams dlq show failed 1526919030474-0",))
-@stream_argument
-@click.argument("id", type=ID)
-def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
-    """Show one dead letter with the fields of the original entry."""
-    whole = inventory.need(run.connection, stream)
-    letter = next(
-        (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.last_id) for each in page),
-        None,
-    )
-    if letter is None:
-        fail("NO_SUCH_LETTER", stream=names.shown(stream), id=names.shown(id))
-    if run.out.structured:
-        run.out.document(_document(letter))
-        return
-    for each in _LETTER:
-        run.out.line(f"{each.label.lower():<12} {each.text(letter)}")
-    run.out.line()
-    for name, value in zip(letter.words[0::2], letter.words[1::2], strict=True):
-        run.out.line(f"{names.shown(name)} = {names.shown(value)}")
-
-
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select letters."""
     for option in (
         click.option("--all", "everything", is_flag=True, help="Select all dead letters of the stream."),
-        click.option("--older-than", metavar="DURATION", help="Minimum age of the dead letters."),
+        click.option("--older-than", type=PERIOD, help="Minimum age of the dead letters."),
         click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text."),
         click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream."),
         ids_argument,
@@ -212,19 +159,17 @@ def _change(
     `most`: maximum number of letters, oldest first; None for all.
     """
     older = chosen["older_than"]
-    before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
+    before = None if older is None else StreamId(max(0, run.now - older), 0)
     which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
     if which.is_all != chosen["everything"]:
         raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
     # Newer letters are excluded: entries that this run replays may fail again meanwhile.
     upto = inventory.need(run.connection, stream).last_id
     shown: list[bytes] = []
-    with run.out.progress("dead letters") as advance:
-        for page in dead_letters.find(run.connection, stream, which, upto):
-            shown += [letter.id for letter in page][: None if most is None else most - len(shown)]
-            advance(len(page))
-            if len(shown) == most:
-                break
+    for page in run.out.progress("dead letters", dead_letters.find(run.connection, stream, which, upto), amount=len):
+        shown += [letter.id for letter in page][: None if most is None else most - len(shown)]
+        if len(shown) == most:
+            break
     count = len(shown)
     if not count:
         run.done("No dead letter matches.", {words[1]: 0})
@@ -234,11 +179,10 @@ def _change(
     ):
         return
     done = left = 0
-    with run.out.progress(words[0], count) as advance:
-        for page in dead_letters.find(run.connection, stream, replace(which, ids=tuple(shown)), upto):
-            done += act(page)
-            left += dead_letters.without_fields(page)
-            advance(len(page))
+    found = dead_letters.find(run.connection, stream, replace(which, ids=tuple(shown)), upto)
+    for page in run.out.progress(words[0], found, count, len):
+        done += act(page)
+        left += dead_letters.without_fields(page)
     if left and words[0] == "replay":
         run.out.warn(dead_letters.left_alone(left))
     run.done(
@@ -254,19 +198,16 @@ def _change(
     examples=(
         "pystreams dlq replay failed --all --dry-run",
         "pystreams dlq replay failed 1526919030474-0 --yes",
-        "pystreams dlq replay failed --from-stream orders --to orders-fixed --keep",
+        "pystreams dlq replay failed --from-stream orders --to orders-fixed",
         "pystreams dlq replay failed --reason timeout --limit 1000 --rate 100 --yes",
     ),
 )
 @stream_argument
 @_chosen
 @click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
-@click.option("--keep", is_flag=True, help="Keep the dead letters.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first.")
 @click.option("--rate", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters per second.")
-def replay(
-    run: Run, stream: bytes, to: bytes | None, keep: bool, limit: int | None, rate: int | None, **chosen: Any
-) -> None:
+def replay(run: Run, stream: bytes, to: bytes | None, limit: int | None, rate: int | None, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
     Each letter is replayed and removed atomically, unless STREAM and the target are in different slots of a cluster.
@@ -276,7 +217,7 @@ def replay(
     def act(page: list[Letter]) -> int:
         done = 0
         for some in paged_calls.pages(page, rate or len(page)):
-            done += len(dead_letters.put_back(run.connection, stream, some, to, keep=keep))
+            done += dead_letters.put_back(run.connection, stream, some, to)
             if rate is not None:
                 time.sleep(len(some) / rate)
         return done
@@ -315,8 +256,8 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 @stream_argument
 @click.option("--acked", is_flag=True, help="Remove entries that every group has read and acknowledged.")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Remove all but the last N entries.")
-@click.option("--older-than", metavar="DURATION", help="Minimum age of the entries to remove.")
-def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
+@click.option("--older-than", type=PERIOD, help="Minimum age of the entries to remove.")
+def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: int | None) -> None:
     """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
 
     Entries are removed in steps of at most ten thousand. --maxlen and --older-than also remove entries that groups have
@@ -334,7 +275,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
             fail("NO_GROUPS", stream=names.shown(stream))
         at = needed or ZERO
         if older_than is not None:
-            at = StreamId(max(0, run.now - times.duration(older_than, "--older-than")), 0)
+            at = StreamId(max(0, run.now - older_than), 0)
         limit = ("MINID", str(at))
         count, exact = trimming.about_before(run.connection, whole, at)
     if needed is not None and not acked and trimming.may_remove_needed(run.connection, whole, limit, count, needed):
@@ -348,17 +289,13 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     before = None if limit[0] == "MAXLEN" else StreamId.parse(str(limit[1]))
     if acked and before is not None:
         before = trimming.still_unneeded(run.connection, stream, before)
-    removed = 0
-    with run.out.progress("removed", count or None) as advance:
-        for step in trimming.trim(run.connection, whole, before, count):
-            removed += step
-            advance(step)
+    steps = trimming.trim(run.connection, whole, before, count)
+    removed = sum(run.out.progress("removed", steps, count or None, int))
     run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})
 
 
 VERBS = (
     trim,
-    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, show, replay, purge),
+    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, replay, purge),
     remove,
-    verb_group("entries", "Individual entries of a stream.", remove_entries),
 )

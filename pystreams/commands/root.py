@@ -1,8 +1,8 @@
 """The command `pystreams` itself, its verbs, and completion for bash, zsh and fish.
 
-Names may contain any bytes; unprintable names are omitted from completions. Bash splits words at each colon, which most
-stream names and all URLs contain. So the script for bash passes the whole line. Completions for bash are escaped here,
-since a stream may be called `a; reboot`. The other shells escape completions themselves.
+Bash splits words at each colon, which most stream names and all URLs contain. So the script for bash passes the whole
+line. Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape
+completions themselves.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -23,9 +22,6 @@ import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
-    FishComplete,
-    ShellComplete,
-    ZshComplete,
     add_completion_class,
     split_arg_string,
 )
@@ -53,23 +49,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
 
 
-class _Printable(ShellComplete):
-    """Omits completions with control characters or line breaks."""
-
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
-        """Return the completions of the last word."""
-        return [item for item in super().get_completions(args, incomplete) if str(item.value).isprintable()]
-
-
-class Zsh(_Printable, ZshComplete):
-    """Completion script and protocol for zsh."""
-
-
-class Fish(_Printable, FishComplete):
-    """Completion script and protocol for fish."""
-
-
-class Bash(_Printable, BashComplete):
+class Bash(BashComplete):
     """Completion script and protocol for bash."""
 
     source_template: ClassVar[str] = _SOURCE_BASH
@@ -112,18 +92,6 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     return not asking.isdisjoint([*words, *joined])
 
 
-@contextmanager
-def _legible() -> Iterator[None]:
-    """Escape control characters in click's messages about a command line."""
-    try:
-        yield
-    except click.ClickException as failure:
-        message = failure.format_message()
-        if printable(message, "\n") == message:
-            raise
-        raise click.UsageError(printable(message, "\n"), getattr(failure, "ctx", None)) from failure
-
-
 #: The verbs by the module of `pystreams.commands` that defines them, in the order of the help.
 _VERBS = {
     "streams": ("ls", "info"),
@@ -131,7 +99,7 @@ _VERBS = {
     "produce": ("produce",),
     "groups": ("groups",),
     "pending": ("consumers", "pending"),
-    "removal": ("trim", "dlq", "rm", "entries"),
+    "removal": ("trim", "dlq", "rm"),
     "archives": ("export", "import", "copy"),
     "checkpoint": ("checkpoint",),
     "batches": ("batches",),
@@ -163,29 +131,24 @@ class Root(click.Group):
                 return verbs[names.index(cmd_name)]
         return None
 
-    def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the arguments before the verb's name."""
-        with _legible():
-            return super().make_context(*given, **more)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Parse the remaining arguments, and run the verb."""
-        with _legible():
-            return super().invoke(ctx)
-
     def main(self, args: Sequence[str] | None = None, *given: Any, **more: Any) -> Any:
         """Run the command line `args`, by default that of this process.
 
         Exits if `standalone_mode` is true, which is the default.
         """
-        words = sys.argv[1:] if args is None else list(args)
-        options = words[: words.index("--")] if "--" in words else words
-        if not more.get("standalone_mode", True) or not _asks_for_json(options):
+        if not more.get("standalone_mode", True):
             return super().main(args, *given, **more)
         try:
             status: Any = super().main(args, *given, **{**more, "standalone_mode": False})
         except click.ClickException as failure:
-            Output(Form.JSON).refused(failure.format_message())
+            words = sys.argv[1:] if args is None else list(args)
+            message = failure.format_message()
+            if _asks_for_json(words[: words.index("--")] if "--" in words else words):
+                Output(Form.JSON).refused(message)
+            elif printable(message, "\n") == message:
+                failure.show()
+            else:
+                click.UsageError(printable(message, "\n"), getattr(failure, "ctx", None)).show()
             sys.exit(failure.exit_code)
         except click.Abort:
             sys.exit(Status.INTERRUPTED)
@@ -206,8 +169,7 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     remember(ctx, **given)
 
 
-for _shell in (Bash, Zsh, Fish):
-    add_completion_class(_shell)
+add_completion_class(Bash)
 
 
 def main(arguments: list[str] | None = None) -> None:

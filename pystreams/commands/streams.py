@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 
 import click
@@ -76,17 +75,11 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
     matching = sorted(inventory.scan(run.connection, names.from_shell(pattern)))
     forbidden: set[bytes] = set()
     of_glob = forbidden if is_glob(pattern) else None
-    with run.out.progress("streams") as advance:
-
-        def read() -> Iterator[Stream]:
-            for stream in inventory.read_streams(run.connection, matching, forbidden=of_glob):
-                advance(1)
-                yield stream
-
-        if sort is None:
-            found = list(itertools.islice(read(), limit + 1 if limit else None))
-        else:
-            found = sorted(read(), key=lambda stream: _SORTS[sort].sorted_by(_row(stream, run.now)), reverse=True)
+    streams = run.out.progress("streams", inventory.read_streams(run.connection, matching, forbidden=of_glob))
+    if sort is None:
+        found = list(itertools.islice(streams, limit + 1 if limit else None))
+    else:
+        found = sorted(streams, key=lambda stream: _SORTS[sort].sorted_by(_row(stream, run.now)), reverse=True)
     more = 0 < limit < len(found)
     return found[:limit] if more else found, more, forbidden
 

@@ -11,7 +11,7 @@ import click
 from pystreams.commands.arguments import GROUP, NAME, PATTERN, stream_argument
 from pystreams.commands.verbs import Run, verb
 from pystreams.output import Lines
-from pystreams.streams import entries, inventory, seeks
+from pystreams.streams import entries, inventory
 from pystreams.streams.entries import Found
 from pystreams.values import conditions, names, numbers, times
 from pystreams.values.fields import Decoding, Entry, as_text
@@ -58,7 +58,6 @@ _LAST = 10  # number of last entries of each stream that are shown by default
 @click.option(
     "--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, which are shown as JSON."
 )
-@click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
 @click.option("--message", metavar="NAME", help="Message type of the Protobuf schema.  [default: the first one]")
 @click.option(
@@ -75,7 +74,6 @@ def tail(
     condition: str | None,
     limit: int | None,
     decode: Format | None,
-    decoded: str | None,
     schema: str | None,
     message: str | None,
     registry: str | None,
@@ -96,8 +94,7 @@ def tail(
     position = times.position("end" if searches else start or f"-{last}", "--from")
     wanted = None if condition is None else conditions.parse(condition)
     decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
-    only = None if decoded is None else [names.from_shell(each) for each in decoded.split(",") if each]
-    decoding = None if decoder is None else Decoding(decoder, only)
+    decoding = None if decoder is None else Decoding(decoder)
     members = as_text if decoding is None else decoding.members
     spans = {name: _span(run, name, position, follow=follow) for name in _matching(run, streams)}
     if not spans:
@@ -121,13 +118,7 @@ def tail(
 
     ends = {name: upto for name, (_, upto) in spans.items()}
     if searches:
-        with run.out.progress("entries searched") as advance:
-
-            def search(found: Found) -> bool:
-                advance(1)
-                return chosen(found)
-
-            more = show(entries.last(run.connection, ends, search, last))
+        more = show(entries.last(run.connection, ends, chosen, last))
     else:
         more = show(filter(chosen, entries.present(run.connection, spans)))
     _warn_of_unseen(run, wanted, decoding)
@@ -181,10 +172,10 @@ def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> t
 
 @verb(
     "consume",
-    needs="+xreadgroup +xack +xgroup|create +xgroup|delconsumer +xpending",
+    needs="+xreadgroup +xack +xgroup|delconsumer +xpending",
     examples=(
         "pystreams consume orders -g billing --ack",
-        "pystreams consume orders -g try-it --create -n 10",
+        "pystreams consume orders -g try-it -n 10",
         "pystreams consume orders -g billing -f --ack -o json | ./process",
     ),
 )
@@ -199,7 +190,6 @@ def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> t
 @click.option("--ack", is_flag=True, help="Acknowledge entries after writing them.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new entries until Ctrl-C, reconnecting if needed.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Stop after N entries.")
-@click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
 def consume(
     run: Run,
     stream: bytes,
@@ -208,14 +198,11 @@ def consume(
     ack: bool,
     follow: bool,
     limit: int | None,
-    create: bool,
 ) -> None:
     """Read new entries as a consumer of a group. Entries stay pending for the consumer until they are acknowledged.
 
     With --consumer, reading starts with the pending entries of that consumer.
     """
-    if create:
-        seeks.create_if_missing(run.connection, stream, group)
     name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
     lines = Lines(run.out)
     reader = entries.Reader(run.connection, stream, group, name, again=consumer is not None)

@@ -8,7 +8,6 @@ A verb is a function whose first argument is a `Run`. `verb` turns it into a com
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any
 import click
 
 from pystreams import measures
-from pystreams.connect import Wanted, connect, hint, is_shared, profiles_file, shows_secret
+from pystreams.connect import Wanted, connect, is_shared, profiles_file, shows_secret
 from pystreams.errors import Status, error, fail, status_of
 from pystreams.measures import GroupRow, Row, StreamRow, View
 from pystreams.output import Column, Form, Output, ReaderGoneError
@@ -174,18 +173,19 @@ class Run:
                 connection.close()
 
 
-class Seconds(click.ParamType[float]):
-    """A duration, in seconds, of at least a tenth of a second."""
+class Period(click.ParamType[int]):
+    """A duration, in milliseconds."""
 
     name = "duration"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return max(0.1, times.duration(str(value), self.name) / 1000)
+            return value if isinstance(value, int) else times.duration(str(value), self.name)
         except PystreamsError as failure:
             self.fail(str(failure.parameters["expected"]), param, ctx)
+
+
+PERIOD = Period()
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -207,8 +207,7 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--timeout",
-            type=Seconds(),
-            metavar="DURATION",
+            type=PERIOD,
             help="Maximum time to wait for the server.  [default: 2.5s to connect, 15s for a reply]",
         ),
         click.option(
@@ -227,7 +226,12 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the planned change
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
-_OF_EXTRAS = ("pyarrow", "numpy")  # packages of the extra `engine` that some verbs need, for example for Parquet
+#: Packages that only some verbs need, with their extras.
+_EXTRAS = {
+    **dict.fromkeys(("pyarrow", "numpy"), "engine"),
+    **dict.fromkeys(("prometheus_client", "starlette", "uvicorn", "authlib", "httpx"), "dashboard"),
+    "fsspec": "files",
+}
 
 #: ACL rules that each verb needs, as for ACL SETUSER.
 NEEDS: dict[click.Command, str] = {}
@@ -257,7 +261,9 @@ def wanted_of(ctx: click.Context) -> Wanted:
         given[name] = value
     if level.get("embedded") and (level.get("url") or level.get("profile")):
         raise click.UsageError("--embedded excludes --url and --profile")
-    return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")), level.get("timeout"))
+    timeout = level.get("timeout")
+    seconds = None if timeout is None else max(0.1, timeout / 1000)
+    return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")), seconds)
 
 
 def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> Form:
@@ -266,13 +272,6 @@ def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> F
         raise click.UsageError(f"--json means -o json, but -o {form} was also given.")
     found = form or (Form.JSON if json else None) or before.get("output") or (Form.JSON if before.get("json") else None)
     return Form(found or Form.TABLE)
-
-
-def help_of(function: Callable[..., Any]) -> str:
-    r"""Return a verb's docstring as its help. A paragraph that begins with `\b` is not rewrapped. A raw docstring
-    has `\b` as two characters, which this function replaces by the control character.
-    """
-    return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
 
 
 def verb(
@@ -307,7 +306,7 @@ def verb(
 
         decorated = _dry_run(started) if changes or adds else started
         optioned = server_options(_yes(decorated) if changes else decorated)
-        command = click.command(name, help=help_of(function))(optioned)
+        command = click.command(name)(optioned)
         # List the verb's own options first in its help.
         command.params.sort(key=lambda each: each.opts[0] in _LAST)
         NEEDS[command] = needs
@@ -365,9 +364,10 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
             run.out.flush()
         except ModuleNotFoundError as missing:
             package = (missing.name or "").partition(".")[0]
-            if package not in _OF_EXTRAS:
+            if package not in _EXTRAS:
                 raise
-            raise error("PACKAGE_MISSING", what=ctx.command_path, package=package, extra="engine") from missing
+            name, extra = package.replace("_", "-"), _EXTRAS[package]
+            raise error("PACKAGE_MISSING", what=ctx.command_path, package=name, extra=extra) from missing
         except BROKEN as cause:
             if cause.filename is not None:
                 reason = cause.strerror or type(cause).__name__
@@ -376,8 +376,6 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
     except PystreamsError as failure:
         run.out.failed(failure)
         status = status_of(failure)
-        if failure.condition == "SERVER_UNREACHABLE":
-            run.out.note(hint(run.wanted))
     except ReaderGoneError:
         pass  # a closed pipe is not a failure
     except (KeyboardInterrupt, click.Abort):  # click raises Abort if a prompt is interrupted

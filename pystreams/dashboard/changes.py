@@ -233,7 +233,7 @@ def _claim(connection: Connection, asked: Asked) -> Plan:
 def _nack(connection: Connection, asked: Asked) -> Plan:
     def change(connection: Connection, stream: bytes, group: bytes, page: list[Pending]) -> int:
         held = [entry for entry in page if entry.consumer]
-        return pending.give_back(connection, stream, group, held, "fail") if held else 0
+        return pending.give_back(connection, stream, group, held) if held else 0
 
     note = "The next claim by any consumer includes them."
     return _pending(connection, asked, ("Give back", "Gave back"), note, change)
@@ -276,7 +276,7 @@ def _replay(connection: Connection, asked: Asked) -> Plan:
     def change(connection: Connection, page: list[dead_letters.Letter]) -> int:
         nonlocal empty
         empty += dead_letters.without_fields(page)
-        return len(dead_letters.put_back(connection, stream, page, to, keep=False))
+        return dead_letters.put_back(connection, stream, page, to)
 
     note = "The original entries are added again with new IDs, and the letters are removed."
     where = " to the original streams" if to is None else f" to {names.shown(to)}"

@@ -11,12 +11,12 @@ and files that these packages read.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pystreams.errors import fail
@@ -25,73 +25,44 @@ from streamwire.stream_id import StreamId
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
-class Directory(Protocol):
-    """A directory. `part`: path of a file or subdirectory relative to this directory, with `/`."""
+class _Disk:
+    """The file system of this machine, with the methods of a store of fsspec."""
+
+    def ls(self, path: str, *, detail: bool) -> list[str]:
+        del detail
+        return os.listdir(path)  # noqa: PTH208 - names, as a store returns them
+
+    def cat_file(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+
+class Directory:
+    """A directory at a path or a URL. Raises FILE_UNUSABLE if the store refuses an operation."""
+
+    def __init__(self, text: str) -> None:
+        parts = urlsplit(text)
+        self._store: Any = _Disk()
+        self._url = self._path = text.rstrip("/") or text
+        self._shown = self._path
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            self._path = self._shown = unquote(parts.path)
+        elif _URL.match(text):
+            import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
+
+            # Omit user, password and query of the URL.
+            self._shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl().rstrip("/")
+            self._store, self._path = self._call(fsspec.url_to_fs, self._url)
 
     def names(self, part: str) -> list[str]:
         """Return the names of the files in a subdirectory, or an empty list if it does not exist."""
-        ...
-
-    def text(self, part: str) -> str | None:
-        """Return the text of a file; None if it does not exist."""
-        ...
-
-    def shown(self, part: str = "") -> str:
-        """Return the path of a file or subdirectory, by default of this directory, for messages."""
-        ...
-
-
-def at(text: str) -> Directory:
-    """Return the directory at a path or a URL. Raises PACKAGE_MISSING if a URL is given and fsspec is not installed."""
-    if not _URL.match(text):
-        return Local(Path(text))
-    parts = urlsplit(text)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return Local(Path(unquote(parts.path)))
-    if find_spec("fsspec") is None:
-        fail("PACKAGE_MISSING", what=f"{parts.scheme}://", package="fsspec", extra="files")
-    return Remote(text)
-
-
-class Local:
-    """A directory on this machine."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def names(self, part: str) -> list[str]:
-        directory = self._directory / part
-        return [each.name for each in directory.iterdir()] if directory.is_dir() else []
-
-    def text(self, part: str) -> str | None:
         try:
-            return (self._directory / part).read_text(errors="replace")
-        except FileNotFoundError:
-            return None
-
-    def shown(self, part: str = "") -> str:
-        return str(self._directory / part)
-
-
-class Remote:
-    """A directory in a store. Raises FILE_UNUSABLE if the store refuses an operation."""
-
-    def __init__(self, url: str) -> None:
-        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
-
-        self._url = url.rstrip("/")
-        self._store: Any
-        self._store, self._path = self._call(fsspec.url_to_fs, self._url)
-
-    def names(self, part: str) -> list[str]:
-        path = f"{self._path}/{part}"
-        try:
-            found = self._call(self._store.ls, path, detail=False)
+            found = self._call(self._store.ls, f"{self._path}/{part}", detail=False)
         except FileNotFoundError:
             return []
         return [str(each).rstrip("/").rpartition("/")[2] for each in found]
 
     def text(self, part: str) -> str | None:
+        """Return the text of a file; None if it does not exist. `part`: its path relative to this directory."""
         try:
             data: bytes = self._call(self._store.cat_file, f"{self._path}/{part}")
         except FileNotFoundError:
@@ -99,10 +70,8 @@ class Remote:
         return data.decode("utf-8", "replace")
 
     def shown(self, part: str = "") -> str:
-        # Omit user, password and query of the URL.
-        parts = urlsplit(self._url)
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-        return f"{shown}/{part}" if part else shown
+        """Return the path of a file, by default of this directory, for messages."""
+        return f"{self._shown}/{part}" if part else self._shown
 
     def _call(self, question: Any, *arguments: Any, **named: Any) -> Any:
         """Return the result of a call to the store. Any error except FileNotFoundError becomes FILE_UNUSABLE, because
@@ -113,8 +82,8 @@ class Remote:
         except FileNotFoundError:
             raise
         except Exception as cause:  # noqa: BLE001
-            reason = (str(cause) or type(cause).__name__).replace(self._url, self.shown()).rstrip(".")
-            return fail("FILE_UNUSABLE", file=self.shown(), reason=reason)
+            reason = (str(cause) or type(cause).__name__).replace(self._url, self._shown).rstrip(".")
+            return fail("FILE_UNUSABLE", file=self._shown, reason=reason)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,6 @@ def check(connection: Connection, *, probe: bool = False) -> Iterator[Finding]:
     yield _release(facts)
     yield _role(facts)
     yield from _clocks(connection)
-    yield from _commands(connection)
     yield from _user(connection, probe=probe)
     yield from _scripts(connection)
     yield from review(connection, settings)
@@ -156,33 +155,6 @@ def _apart(subject: str, found: str, apart_ms: float, advice: str) -> Finding:
     if apart_ms < _CLOCK_MS:
         return Finding(subject, Verdict.OK, found)
     return Finding(subject, Verdict.WARNING, found, advice)
-
-
-_SINCE = {
-    "XAUTOCLAIM": "Redis 6.2",
-    "XACKDEL": "Redis 8.2",
-    "XDELEX": "Redis 8.2",
-    "XNACK": "Redis 8.8",
-}
-
-
-def _commands(connection: Connection) -> Iterator[Finding]:
-    reply = _try(connection, ("COMMAND", "INFO", *_SINCE, "PS.STATE"))
-    if isinstance(reply, ResponseError):
-        yield Finding(
-            "commands", Verdict.NOTE, "COMMAND INFO is refused", "The connector does not use the engine's own commands."
-        )
-        return
-    known = dict(zip([*_SINCE, "PS.STATE"], reply, strict=True))
-    missing = [f"{name} ({since})" for name, since in _SINCE.items() if not known[name]]
-    yield Finding(
-        "commands",
-        Verdict.OK if not missing else Verdict.NOTE,
-        "all stream commands" if not missing else f"without {', '.join(missing)}",
-        "" if not missing else "The connector works without these commands.",
-    )
-    if known["PS.STATE"]:
-        yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector uses them for planning and counting.")
 
 
 def _user(connection: Connection, *, probe: bool) -> Iterator[Finding]:

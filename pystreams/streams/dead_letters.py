@@ -116,28 +116,18 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
             yield letters
 
 
-def put_back(
-    connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool
-) -> list[Letter]:
-    """Add the original entries again, to their streams or to `to`, and remove the letters unless `keep` is set.
+def put_back(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None) -> int:
+    """Add the original entries again, to their streams or to `to`, and remove the letters.
 
-    Returns the letters that were added. A letter without fields of an original entry is skipped, since an entry needs a
-    field. Without `keep`, letters that another program has put back or removed meanwhile are also skipped.
+    Returns the number of added entries. A letter without fields of an original entry is skipped, since an entry needs a
+    field. Letters that another program has put back or removed meanwhile are also skipped.
     """
-    by_target: dict[bytes, list[Letter]] = {}
+    by_target: dict[bytes, list[Original]] = {}
     for letter in letters:
         if letter.words:
-            by_target.setdefault(letter.stream if to is None else to, []).append(letter)
-    done: list[Letter] = []
-    for target, some in by_target.items():
-        if keep:
-            ask_all(connection, [("XADD", target, "*", *letter.words) for letter in some])
-            done += some
-        else:
-            originals = [Original(letter.id, letter.words) for letter in some]
-            added = move(connection, Letters(stream), target, originals)
-            done += [letter for letter in some if letter.id in added]
-    return done
+            target = letter.stream if to is None else to
+            by_target.setdefault(target, []).append(Original(letter.id, letter.words))
+    return sum(len(move(connection, Letters(stream), target, some)) for target, some in by_target.items())
 
 
 def without_fields(letters: Iterable[Letter]) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pystreams.errors import fail
 from pystreams.streams import inventory
@@ -58,55 +58,6 @@ STYLES = {
     Status.STALL.value: "red",
     Status.REWIND.value: "magenta",
 }
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sample of a group. `at`: milliseconds since 1970.
-
-    `lag`: number of undelivered entries. `behind_ms`: age of the first undelivered entry. `pending`: number of
-    unacknowledged entries; `oldest_idle_ms`: idle time of the first unacknowledged entry. `idle_ms`: time since the
-    last call of any consumer; None without consumers. `is_stranded`: the position is beyond the end of a stream with
-    undelivered entries. `delivered`: see `Group`. All numbers and durations may be unknown (None).
-    """
-
-    at: int
-    position: StreamId
-    lag: int | None
-    behind_ms: int | None
-    pending: int
-    oldest_idle_ms: int | None
-    idle_ms: int | None
-    is_stranded: bool = False
-    delivered: int | None = None
-
-
-def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
-    """Return the status of a group from one or more samples. The last sample is the current one."""
-    now = samples[-1]
-    if any(later.position < earlier.position for earlier, later in pairwise(samples)):
-        return Status.REWIND
-    behind = now.lag is None or now.lag > 0
-    if not behind and not now.pending:
-        return Status.OK
-    silent = now.idle_ms is None or now.idle_ms > limit_ms
-    waiting = behind and (now.behind_ms is None or now.behind_ms > limit_ms)
-    unacknowledged = now.pending > 0 and (now.oldest_idle_ms or 0) > limit_ms
-    if silent and (now.is_stranded or waiting or unacknowledged):
-        return Status.STOP
-    if unacknowledged or now.is_stranded:
-        return Status.STALL
-    if waiting and now.at - samples[0].at >= limit_ms and now.position == samples[0].position:
-        return Status.STALL
-    if behind and len(samples) > 2 and _grows([sample.lag for sample in samples]):
-        return Status.WARNING
-    return Status.OK
-
-
-def _grows(lags: Sequence[int | None]) -> bool:
-    """Return whether each lag is larger than the previous lag."""
-    known = [lag for lag in lags if lag is not None]
-    return len(known) == len(lags) and all(a < b for a, b in pairwise(known))
 
 
 @dataclass(frozen=True)
@@ -196,20 +147,40 @@ class Group:
 
     @property
     def sample(self) -> Sample:
-        """The sample from which the group's status is computed."""
-        unknown = self.consumers is None and self.consumer_count > 0  # then assume that a consumer has just called
-        idle_ms = 0 if unknown else self.idle_ms
-        return Sample(
-            self.at,
-            self.position,
-            self.lag,
-            self.behind_ms,
-            self.pending,
-            self.oldest_idle_ms,
-            idle_ms,
-            self.is_stranded,
-            self.delivered,
-        )
+        """What later samples of the group are compared with."""
+        return Sample(self.at, self.position, self.lag, self.delivered)
+
+
+class Sample(NamedTuple):
+    """An earlier sample of a group; see `Group`."""
+
+    at: int
+    position: StreamId
+    lag: int | None
+    delivered: int | None
+
+
+def judge(group: Group, earlier: Sequence[Sample] = (), limit_ms: int = LIMIT_MS) -> Status:
+    """Return the status of a group, from its current state and from earlier samples, oldest first."""
+    samples = [*earlier, group.sample]
+    if any(later.position < before.position for before, later in pairwise(samples)):
+        return Status.REWIND
+    behind = group.lag is None or group.lag > 0
+    if not behind and not group.pending:
+        return Status.OK
+    unknown = group.consumers is None and group.consumer_count > 0  # then assume that a consumer has just called
+    silent = not unknown and (group.idle_ms is None or group.idle_ms > limit_ms)
+    waiting = behind and (group.behind_ms is None or group.behind_ms > limit_ms)
+    unacknowledged = group.pending > 0 and (group.oldest_idle_ms or 0) > limit_ms
+    if silent and (group.is_stranded or waiting or unacknowledged):
+        return Status.STOP
+    if unacknowledged or group.is_stranded:
+        return Status.STALL
+    if waiting and group.at - samples[0].at >= limit_ms and group.position == samples[0].position:
+        return Status.STALL
+    lags = [sample.lag for sample in samples]
+    grows = all(before is not None and after is not None and before < after for before, after in pairwise(lags))
+    return Status.WARNING if behind and len(samples) > 2 and grows else Status.OK
 
 
 def groups(

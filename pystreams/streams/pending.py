@@ -146,14 +146,14 @@ def is_unknown(refusal: ResponseError) -> bool:
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
 
-def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], mode: str) -> int:
+def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending]) -> int:
     """Give entries back, so that the next claim by any consumer includes them. Returns how many were given back.
 
-    `mode`: "fail" keeps the number of deliveries, "silent" subtracts the last delivery. Uses XNACK (Redis 8.8, the
-    engine). If the server does not know or permit XNACK, the idle time is set to a day instead.
+    The number of deliveries stays. Uses XNACK (Redis 8.8, the engine). If the server does not know or permit XNACK, the
+    idle time is set to a day instead.
     """
     ids = [entry.id for entry in entries]
-    command: Command = ("XNACK", stream, group, mode.upper(), "IDS", len(ids), *ids)
+    command: Command = ("XNACK", stream, group, "FAIL", "IDS", len(ids), *ids)
     (reply,) = connection.pipeline([command])
     if not isinstance(reply, ResponseError):
         return int(reply)
@@ -161,11 +161,7 @@ def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequ
         raise failure(connection, command, reply)
     # Entries that were given back before are not changed.
     claims: list[Command] = [
-        (
-            *("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", LONG_AGO_MS, "RETRYCOUNT"),
-            max(0, entry.deliveries - (mode == "silent")),
-            "JUSTID",
-        )
+        ("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", LONG_AGO_MS, "JUSTID")
         for entry in entries
         if not entry.is_free
     ]

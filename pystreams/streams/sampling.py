@@ -11,7 +11,7 @@ One call reads at most a few hundred reports. A query without reports for a day 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -148,18 +148,15 @@ class Samples:
         limit: int = 0,
         budget: Budget | None = None,
         forbidden: set[bytes] | None = None,
-        advance: Callable[[int], object] = lambda _count: None,
     ) -> tuple[list[tuple[Group, Status]], bool]:
         """Return the groups of these streams with their statuses, by stream and name, and whether there are more.
 
-        `limit`: maximum number of groups; 0 for all. `advance` is called with the number of groups of each page. For
-        the other arguments, see `pages`.
+        `limit`: maximum number of groups; 0 for all. For the other arguments, see `pages`.
         """
         found: list[tuple[Group, Status]] = []
         now = paged_calls.now_ms(connection)
         for page in self.pages(connection, names, now, only=only, budget=budget, forbidden=forbidden):
             found += page.groups
-            advance(len(page.groups))
             if 0 < limit < len(found):
                 break
         found.sort(key=lambda each: (each[0].stream.name, each[0].name))
@@ -180,7 +177,7 @@ class Samples:
         if samples and now.at < samples[-1].at:
             samples.clear()  # the server's clock went back
         # With fewer samples, pass only the first one: a lag that has grown for a few seconds is not yet a warning.
-        status = judge([*(samples if len(samples) >= self._growing else samples[:1]), now])
+        status = judge(group, samples if len(samples) >= self._growing else samples[:1])
         rate, catch_up = _progress(samples, now)
         if not samples or now.at - samples[-1].at >= self._apart_ms:
             samples.append(now)

@@ -32,7 +32,7 @@ from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.reply_maps import pairs
-from streamwire.stream_id import ZERO, StreamId
+from streamwire.stream_id import StreamId
 
 #: ACL rules for `apply`, in addition to the commands of the change.
 NEEDS = "+watch +unwatch +multi +exec"
@@ -251,15 +251,6 @@ def create(connection: Connection, stream: bytes, group: bytes, after: StreamId 
     Raises NO_SUCH_STREAM, GROUP_EXISTS and NOT_A_STREAM.
     """
     ask(connection, "XGROUP", "CREATE", stream, group, "$" if after is None else str(after))
-
-
-def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> None:
-    """Create a group at the start of an existing stream, unless the group already exists."""
-    try:
-        create(connection, stream, group, ZERO)
-    except PystreamsError as failure:
-        if failure.condition != "GROUP_EXISTS":
-            raise
 
 
 def owner(group: Group) -> tuple[str, str] | None:

@@ -184,10 +184,10 @@ def find_records(connection: Connection, stream: bytes) -> list[bytes]:
     return [*sorted(found), *(key for key in ledgers if ask(connection, "EXISTS", key))]
 
 
-def copy_records(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
+def copy_records(source: Connection, target: Connection, keys: list[bytes]) -> None:
     """Copy records with their remaining time to live, replacing existing records of the target.
 
-    Yields the number of processed records per page. Records that have expired are not copied.
+    Records that have expired are not copied.
     """
     for page in pages(keys):
         requested: list[Command] = [("HGETALL", key) for key in page]
@@ -198,7 +198,6 @@ def copy_records(source: Connection, target: Connection, keys: list[bytes]) -> I
                 continue  # the record has expired
             keep: list[Command] = [("PEXPIRE", key, milliseconds)] if milliseconds > 0 else []
             ask_all(target, [("MULTI",), ("DEL", key), ("HSET", key, *words), *keep, ("EXEC",)])
-        yield len(page)
 
 
 def _literally(text: bytes) -> bytes:

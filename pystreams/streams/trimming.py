@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pystreams.errors import fail
 from pystreams.streams import entries, inventory, seeks
 from pystreams.streams.inventory import Stream
-from pystreams.streams.paged_calls import ask, ask_all, pages
+from pystreams.streams.paged_calls import ask
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
-from streamclient.reply_maps import pairs
+from streamclient.streams.groups import Groups
 from streamwire.stream_id import ZERO, StreamId
 
 _STEP = 10_000  # maximum number of entries removed per command
@@ -19,11 +19,7 @@ _STEP = 10_000  # maximum number of entries removed per command
 
 def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
     """Return the smallest ID that any group has yet to read or to acknowledge; None if the stream has no group."""
-    groups = [pairs(info) for info in ask(connection, "XINFO", "GROUPS", stream)]
-    summaries = ask_all(connection, [("XPENDING", stream, group[b"name"]) for group in groups])
-    needed = [StreamId.parse(group[b"last-delivered-id"]).next() for group in groups]
-    needed += [StreamId.parse(summary[1]) for summary in summaries if summary[0]]
-    return min(needed, default=None)
+    return Groups(connection).first_unfinished_ids([stream])[stream]
 
 
 def still_unneeded(connection: Connection, stream: bytes, before: StreamId) -> StreamId:
@@ -99,9 +95,6 @@ def _first(connection: Connection, stream: Stream, count: int, gone: int) -> int
     return int(ask(connection, "XTRIM", name, "MINID", "=", str(last.next())))
 
 
-_PAGE = 20  # maximum number of entries read at a time, to check that they exist
-
-
 def remove_streams(connection: Connection, found: Sequence[Stream]) -> list[PystreamsError]:
     """Remove streams that have not changed; their memory is freed in the background. Return an error for each of the
     others.
@@ -113,30 +106,3 @@ def remove_streams(connection: Connection, found: Sequence[Stream]) -> list[Pyst
         except PystreamsError as failure:
             problems.append(failure)
     return problems
-
-
-def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list[bytes]:
-    """Return the IDs of `ids` that exist in the stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
-    ask(connection, "XINFO", "STREAM", stream)
-    found: list[bytes] = []
-    for page in pages(ids, _PAGE):
-        replies = ask_all(connection, [("XRANGE", stream, entry_id, entry_id) for entry_id in page])
-        found += [entry_id for entry_id, reply in zip(page, replies, strict=True) if reply]
-    return found
-
-
-def pending_of(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the number of these entries that are pending, by group. Groups in which none is pending are omitted."""
-    found: dict[bytes, int] = {}
-    for info in map(pairs, ask(connection, "XINFO", "GROUPS", stream)):
-        if info[b"pending"]:
-            group = info[b"name"]
-            for page in pages(ids):
-                replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in page])
-                found[group] = found.get(group, 0) + sum(map(len, replies))
-    return {group: count for group, count in found.items() if count}
-
-
-def remove_entries(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> int:
-    """Remove entries. Return the number that existed."""
-    return sum(int(ask(connection, "XDEL", stream, *page)) for page in pages(ids))

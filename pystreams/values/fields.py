@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pystreams.values import names
@@ -21,13 +21,12 @@ def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     return list(zip(words[0::2], words[1::2], strict=True))
 
 
-def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | None = None) -> Any:
+def as_json(words: Sequence[bytes], value_of: Callable[[bytes], Any] = names.as_json) -> Any:
     """Return alternating names and values as an object, or as a list of pairs if a name occurs twice or is not UTF-8.
 
-    `value_of`: conversion of a value to JSON, called with the field's name and bytes.
+    `value_of`: conversion of a value to JSON.
     """
-    shown = value_of or (lambda _, value: names.as_json(value))
-    found = [(names.as_json(name), shown(name, value)) for name, value in pairs(words)]
+    found = [(names.as_json(name), value_of(value)) for name, value in pairs(words)]
     keys = [key for key, _ in found]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         return dict(found)
@@ -103,11 +102,10 @@ def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
 
 
 class Decoding:
-    """Decodes the fields `chosen`, or all fields if it is None. Values that cannot be decoded stay unchanged."""
+    """Decodes values of fields. Values that cannot be decoded stay unchanged."""
 
-    def __init__(self, decoder: Decoder, chosen: Collection[bytes] | None = None) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._chosen = None if chosen is None else frozenset(chosen)
 
     def as_json(self, words: Sequence[bytes]) -> Any:
         """Return alternating names and values as an object, as `as_json` does, with decoded values."""
@@ -116,8 +114,8 @@ class Decoding:
     def as_texts(self, words: Sequence[bytes]) -> list[bytes]:
         """Return alternating names and values, with decoded values as JSON."""
         found = list(words)
-        for at, (name, value) in enumerate(pairs(words)):
-            decoded = self._decoded(name, value)
+        for at, (_, value) in enumerate(pairs(words)):
+            decoded = self._decoded(value)
             if decoded is not None:
                 text = json.dumps(decoded[0], ensure_ascii=False, separators=(",", ":"))
                 found[2 * at + 1] = text.encode("utf-8", "backslashreplace")
@@ -127,13 +125,11 @@ class Decoding:
         """Return the fields and the members of decoded objects as strings, for conditions."""
         return Members(words, self._decoded)
 
-    def _or_bytes(self, name: bytes, value: bytes) -> Any:
-        decoded = self._decoded(name, value)
+    def _or_bytes(self, value: bytes) -> Any:
+        decoded = self._decoded(value)
         return names.as_json(value) if decoded is None else decoded[0]
 
-    def _decoded(self, name: bytes, value: bytes) -> tuple[Any] | None:
-        if self._chosen is not None and name not in self._chosen:
-            return None
+    def _decoded(self, value: bytes) -> tuple[Any] | None:
         try:
             return (self._decoder.decode(value).value,)
         except UndecodableError:
@@ -147,7 +143,7 @@ class Members:
     `card` of another field's value. Values are decoded when `get` is first called with a name that is not a field.
     """
 
-    def __init__(self, words: Sequence[bytes], decoded: Callable[[bytes, bytes], tuple[Any] | None]) -> None:
+    def __init__(self, words: Sequence[bytes], decoded: Callable[[bytes], tuple[Any] | None]) -> None:
         self._words, self._decoded = words, decoded
         self._fields = as_text(words)
         self._objects: list[dict[str, Any]] | None = None
@@ -166,7 +162,7 @@ class Members:
         """Return the objects to search: all decoded objects by field name, then each of them, last field first."""
         named: dict[str, Any] = {}
         for name, value in pairs(self._words):
-            decoded = self._decoded(name, value)
+            decoded = self._decoded(value)
             if decoded is not None and isinstance(decoded[0], dict):
                 named[names.shown(name)] = decoded[0]
         return [named, *reversed(named.values())]

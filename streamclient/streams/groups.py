@@ -106,13 +106,13 @@ class Groups:
                 found[stream] = min(first, found.get(stream, first))
         return found
 
-    def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
+    def first_unfinished_ids(self, streams: Sequence[AnyStr]) -> dict[AnyStr, StreamId | None]:
         """Return each stream's smallest ID that any group has yet to read or acknowledge.
 
         It is None for a stream without groups.
         """
-        smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
-        requested: list[tuple[str, bytes]] = []
+        smallest: dict[AnyStr, StreamId | None] = dict.fromkeys(streams)
+        requested: list[tuple[AnyStr, bytes]] = []
         listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
         for stream, reply in zip(streams, listed, strict=True):
             for group in map(pairs, checked(self._connection, stream, reply, "XINFO GROUPS") or ()):

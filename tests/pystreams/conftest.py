@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,17 @@ class Cli:
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr
+
+
+@contextmanager
+def user(client: redis.Redis, *rules: str, name: str = "narrow") -> Iterator[str]:
+    """The URL of a user with these rules, at the server of the client."""
+    client.execute_command("ACL", "SETUSER", name, "reset", "on", ">pass", *rules)
+    server = client.connection_pool.connection_kwargs
+    try:
+        yield f"redis://{name}:pass@{server['host']}:{server['port']}"
+    finally:
+        client.acl_deluser(name)
 
 
 @pytest.fixture(scope="module")

@@ -81,17 +81,3 @@ def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], inst
         ["odd\\ name\\;\\ \\$\\(reboot\\)"],
         ["sensors:\\{0\\}", "sensors:one"],
     ]
-
-
-@_ENGINE
-def test_fish_completes_names_with_spaces(shell: dict[str, str], instance: servers.Running) -> None:
-    """Fish gets complete names without control characters."""
-    server = f"pystreams --url {instance.url}"
-    lines = [f"{server} tail sensors:", f"{server} info odd"]
-    script = "env _PYSTREAMS_COMPLETE=fish_source pystreams | source\n" + "".join(
-        f"string join '|' : (complete -C {shlex.quote(line)})\n" for line in lines
-    )
-    command = [needed("fish"), "--no-config", "-c", script]
-    done = subprocess.run(command, env=shell, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [":|sensors:one|sensors:{0}", ":|odd name; $(reboot)"]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams import connect
 from spark_streams.embedded import launcher
 from spark_streams.embedded.drivers import Process
 from tests import servers
-from tests.pystreams.conftest import Cli, on_engine
+from tests.pystreams.conftest import Cli, on_engine, user
 from tests.servers import topologies
 
 
@@ -72,24 +71,6 @@ def test_embedded_engines_are_used_by_flag(
     assert f"\n  unix:///tmp/a/socket (in /data, of process {os.getpid()}: " in error
     monkeypatch.setattr(launcher, "running", list)
     assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
-
-
-@on_engine
-def test_running_embedded_engines_are_a_hint_without_a_server(
-    cli_of: Cli, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the default address does not answer, the error lists running embedded engines; for other addresses it does
-    not.
-    """
-    monkeypatch.setattr(connect, "LOCAL", "redis://127.0.0.1:1")
-    monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url)])
-    words = ("ls", "--timeout", "100ms")
-    result = cli_of.result(*words, PYSTREAMS_URL=None)
-    assert (result.exit_code, f"(--embedded): \n  {instance.url} (in memory" in result.stderr) == (5, True)
-    result = cli_of.result(*words, PYSTREAMS_URL="redis://127.0.0.1:2")
-    assert (result.exit_code, "--embedded" in result.stderr) == (5, False)
-    monkeypatch.setattr(launcher, "running", list)
-    assert "--embedded" not in cli_of.result(*words, PYSTREAMS_URL=None).stderr
 
 
 @on_engine
@@ -169,19 +150,15 @@ def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
 
 def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """NOPERM exits with 6 and names the command and ACL rules; a wrong password exits with 5 and is not shown."""
-    client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+scan", "+xinfo"], keys=["s*"])
-    try:
+    with user(client, "~s*", "+echo", "+scan", "+xinfo", name="poor") as url:
         client.xadd("s", {"f": 1})
-        url = f"redis://poor:hush@{instance.host}:{instance.port}"
         assert json.loads(cli_of("ls", "s*", "--json", "--url", url))["streams"][0]["bytes"] is None
         client.xadd("other", {"f": 1})
         error = cli_of.failure("info", "other", "--url", url, status=6)
-        assert ("[NOT_PERMITTED]" in error, "+memory|usage" in error, "hush" in error) == (True, True, False)
+        assert ("[NOT_PERMITTED]" in error, "+memory|usage" in error, "pass@" in error) == (True, True, False)
         wrong = f"redis://poor:wrongpass@{instance.host}:{instance.port}"
         error = cli_of.failure("ls", "--url", wrong, status=5)
         assert ("[LOGIN_REFUSED]" in error, "wrongpass" in error) == (True, False)
-    finally:
-        client.acl_deluser("poor")
 
 
 def test_a_missing_certificate_file_is_an_invalid_option(tmp_path: Path) -> None:

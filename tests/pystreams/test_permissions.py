@@ -22,7 +22,7 @@ groups ls s
 groups lag
 groups describe s g
 groups seek s g --to -1 -y
-consume s -g g --create --ack
+consume s -g g --ack
 pending ls s p
 pending claim s p --to c2 --idle 0s --consumer c -y
 pending nack s p 1-0 -y
@@ -31,7 +31,6 @@ consumers rm s p c2 -y
 groups rm s h -y
 dlq ls
 dlq ls dead
-dlq show dead 1-0
 dlq replay dead 1-0 -y
 dlq purge dead --all -y
 export s file.jsonl
@@ -39,7 +38,6 @@ import file.jsonl i
 trim s --acked -y
 trim s --older-than 1d -y
 groups rm s 'q*' -y
-entries rm i 2-0 -y
 rm i* -y
 server replication
 metrics --once

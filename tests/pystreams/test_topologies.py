@@ -1,13 +1,11 @@
-"""The verbs on a cluster, behind a Sentinel, and with TLS."""
+"""The verbs, the dashboard and the metrics on a cluster."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import redis
 
 from pystreams.connect import Wanted
@@ -18,15 +16,6 @@ from tests.pystreams.metrics.exposed import parsed, value
 from tests.servers import topologies
 
 _STREAMS = [f"s{number}" for number in range(1, 8)]  # these names are spread over all three masters of the cluster
-
-
-@pytest.fixture(scope="module")
-def watched() -> Iterator[tuple[servers.Running, str]]:
-    """A master, and a URL that finds it through a Sentinel."""
-    with ExitStack() as stack:
-        master = stack.enter_context(servers.redis())
-        sentinel = stack.enter_context(servers.sentinel(f"sentinel monitor main {master.host} {master.port} 1"))
-        yield master, f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
 
 
 def _walk(cli: Cli, tmp_path: Path, get: Callable[[str], int]) -> None:
@@ -129,30 +118,3 @@ def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
     assert f"127.0.0.1:{dead.port}" in failure
     states = {each["node"]: each["state"] for each in cli.json("server", "replication")["servers"]}
     assert states == {node: "unreachable" if node.endswith(f":{dead.port}") else "online" for node in nodes}
-
-
-def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path) -> None:
-    """The verbs find the master through the Sentinel, and metrics have no node label."""
-    master, url = watched
-    with redis.Redis(port=master.port, protocol=2) as client:
-        _walk(Cli(url, tmp_path), tmp_path, lambda name: int(client.xlen(name)))
-        client.flushall()
-        _seen(Wanted(url), client)
-    found = parsed(Cli(url, tmp_path)("metrics", "--once").encode())
-    assert value(found, "redis_up") == 1
-
-
-def test_with_tls(tmp_path: Path) -> None:
-    """The command line, the dashboard and metrics work with certificates on both sides."""
-    with topologies.encrypted() as server, server.client() as client:
-        given = dict(server.options)
-        url = given.pop("url")
-        directory = tmp_path / "pystreams"
-        directory.mkdir(mode=0o700)
-        lines = [f'"{name}" = "{value}"\n' for name, value in server.options.items()]
-        (directory / "profiles.toml").write_text('default = "tls"\n[tls]\n' + "".join(lines))
-        cli = Cli("", tmp_path)
-        cli.environment["PYSTREAMS_URL"] = None
-        _walk(cli, tmp_path, lambda name: int(client.xlen(name)))
-        client.flushall()
-        _seen(Wanted(url, None, given), client)

@@ -86,13 +86,6 @@ def test_ranges_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) ->
     )
 
 
-@on_engine
-@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
-def test_an_export_of_an_empty_range_succeeds(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
-    """An export of an empty range succeeds and writes no rows."""
-    assert "0 entries" in cli_of("export", "orders", str(tmp_path / name), "--from", "5", "--before", "5")
-
-
 def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -> None:
     """Make `owner.name` raise KeyboardInterrupt after this number of calls."""
     whole = getattr(owner, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import fsspec
 import pytest
 import redis
 
-from pystreams.files import checkpoints
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.offsets import Source as OfQuery
 from streamwire.stream_id import StreamId
@@ -99,7 +99,7 @@ def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     """The error names the unknown URL scheme or the missing package, and shows no password."""
     error = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
     assert ("[FILE_UNUSABLE]" in error, "nothing" in error, "hush" in error) == (True, True, False)
-    monkeypatch.setattr(checkpoints, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
     assert "pip install 'pystreams-spark[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
 
 

@@ -12,7 +12,6 @@ import urllib.request
 import pytest
 import redis
 
-from pystreams.commands import metrics
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.metrics.exposed import parsed, value
@@ -38,7 +37,7 @@ def test_the_metrics_of_an_unreachable_server_are_a_failure(cli_of: Cli) -> None
 
 def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing package says how to install it."""
-    monkeypatch.setattr(metrics, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
     error = cli_of.failure("metrics", "--once", status=1)
     assert "[PACKAGE_MISSING]" in error
     assert "pip install 'pystreams-spark[dashboard]'" in error

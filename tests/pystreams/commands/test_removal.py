@@ -1,4 +1,4 @@
-"""`pystreams rm` and `pystreams entries rm`: removing streams and entries."""
+"""`pystreams rm`: removing streams."""
 
 from __future__ import annotations
 
@@ -44,21 +44,3 @@ def test_the_stream_of_a_spark_query_is_not_removed_silently(cli_of: Cli, stream
     """The preview warns if one of the stream's groups has a consumer of a Spark query."""
     streams.xgroup_createconsumer("a", "g", "app-query")
     assert "A Spark query reads a" in cli_of.result("rm", "a", "--dry-run").stderr
-
-
-def test_entries_are_removed_by_id(cli_of: Cli, streams: redis.Redis) -> None:
-    """The command warns of missing entries and of removed entries that stay pending."""
-    result = cli_of.result("entries", "rm", "a", "1-0", "2-0", "7-0", "--dry-run")
-    assert result.stdout == "Would remove 2 entries (1-0, 2-0) of a.\n"
-    assert "a has no entry 7-0." in result.stderr
-    assert "1 removed entry would stay pending in g." in result.stderr
-    assert streams.xlen("a") == 3
-    assert cli_of.json("entries", "rm", "a", "1-0", "2-0", "--yes") == {
-        "removed": 2,
-        "stream": "a",
-        "ids": ["1-0", "2-0"],
-    }
-    assert [entry_id for entry_id, _ in streams.xrange("a")] == [b"3-0"]
-    assert "[NO_SUCH_ENTRY]" in cli_of.failure("entries", "rm", "a", "1-0", "--yes", status=4)
-    assert "[NO_SUCH_STREAM]" in cli_of.failure("entries", "rm", "none", "1-0", "--yes", status=4)
-    cli_of.failure("entries", "rm", "a", "--yes", status=2)

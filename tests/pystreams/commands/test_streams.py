@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from tests import servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, user
 
 _ODD = b"\xff\x1b["
 
@@ -117,9 +117,8 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
     for name in ("open:1", "secret:1", "open:2"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", "0")
-    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~open:*", "+@all")
-    try:
-        as_user = ("--url", f"redis://narrow:pass@{instance.host}:{instance.port}")
+    with user(client, "~open:*", "+@all") as url:
+        as_user = ("--url", url)
         for order in ((), ("--sort", "length"), ("--sort", "bytes")):
             result = cli_of.result("ls", *order, "--json", *as_user)
             assert result.exit_code == 0, result.output
@@ -142,5 +141,3 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
         assert {"pystreams_exporter_streams 2.0", "pystreams_exporter_streams_left_out 1.0"} <= set(lines)
         for words in (("secret:1",), ("*", "--fail-above", "5")):
             assert "[NOT_PERMITTED]" in cli_of.failure("groups", "lag", *words, *as_user, status=6)
-    finally:
-        client.acl_deluser("narrow")

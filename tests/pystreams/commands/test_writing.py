@@ -18,7 +18,7 @@ from pystreams.streams.transfer import Producer
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, ResponseError
 from tests import ROOT, servers
-from tests.pystreams.conftest import Cli, on_engine
+from tests.pystreams.conftest import Cli, on_engine, user
 from tests.suite.waiting import wait_for
 
 
@@ -234,9 +234,5 @@ def test_a_user_without_permission_to_add_gets_its_own_status(
     cli_of: Cli, client: redis.Redis, instance: servers.Running
 ) -> None:
     """A missing permission exits with 6, unlike a row rejected by the server."""
-    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+echo")
-    try:
-        url = f"redis://narrow:pass@{instance.host}:{instance.port}"
+    with user(client, "~*", "+echo") as url:
         assert "[NOT_PERMITTED]" in cli_of.failure("produce", "s", "n=1", "--url", url, status=6)
-    finally:
-        client.acl_deluser("narrow")

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.commands import dashboard as verb
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Part, Server, listen, site
 from pystreams.dashboard.sampler import Sampler
@@ -34,7 +33,9 @@ def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None
         port = str(taken.getsockname()[1])
         assert "[PORT_UNUSABLE]" in cli_of.failure("ui", "--port", port, status=1)
     assert "16 characters" in cli_of.failure("ui", "--token", "short", status=2)
-    monkeypatch.setattr(verb, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "pystreams.dashboard.run", raising=False)
+    monkeypatch.delattr("pystreams.dashboard.run", raising=False)
     assert "pip install 'pystreams-spark[dashboard]'" in cli_of.failure("ui", status=1)
 
 

@@ -15,7 +15,7 @@ from pystreams.streams import checkup
 from pystreams.streams.checkup import Verdict
 from streamclient.config.address import Address
 from tests import servers
-from tests.pystreams.conftest import Cli
+from tests.pystreams.conftest import Cli, user
 from tests.servers import sentinels, topologies
 
 
@@ -99,12 +99,8 @@ def test_a_tls_connection_passes(tmp_path: Path) -> None:
 
 def test_without_info_and_config_their_facts_are_unknown(instance: servers.Running, client: redis.Redis) -> None:
     """Without INFO and CONFIG, persistence and memory are reported as unknown, and replicas are not mentioned."""
-    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+@all", "-info", "-config")
-    try:
-        with closing(connect(Wanted(f"redis://narrow:pass@{instance.host}:{instance.port}"), "")) as connection:
-            found = {finding.subject: finding.found for finding in checkup.check(connection)}
-    finally:
-        client.acl_deluser("narrow")
+    with user(client, "~*", "+@all", "-info", "-config") as url, closing(connect(Wanted(url), "")) as connection:
+        found = {finding.subject: finding.found for finding in checkup.check(connection)}
     assert found["server"] == "INFO is refused"
     assert (found["persistence"], found["memory"]) == ("unknown", "unknown")
     assert "replicas" not in found
@@ -114,11 +110,8 @@ def test_a_user_name_that_contains_key_does_not_hide_refused_commands(
     instance: servers.Running, client: redis.Redis
 ) -> None:
     """A refused command is not mistaken for a refused key if the user's name contains "key"."""
-    client.execute_command("ACL", "SETUSER", "monkey", "reset", "on", ">pass", "~*", "+@all", "-xreadgroup")
-    try:
-        with closing(connect(Wanted(f"redis://monkey:pass@{instance.host}:{instance.port}"), "")) as connection:
-            found = {finding.subject: finding.found for finding in checkup.check(connection, probe=True)}
-    finally:
-        client.acl_deluser("monkey")
+    rules = ("~*", "+@all", "-xreadgroup")
+    with user(client, *rules, name="monkey") as url, closing(connect(Wanted(url), "")) as connection:
+        found = {finding.subject: finding.found for finding in checkup.check(connection, probe=True)}
     assert found["user"] == "monkey may not call XREADGROUP (reading with a group)"
     assert "keys" not in found

@@ -14,6 +14,7 @@ from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
 from streamclient.errors import ResponseError
 from tests import servers
+from tests.pystreams.conftest import user
 
 _LARGE = b"x" * 300_000
 
@@ -63,13 +64,10 @@ def test_all_methods_return_the_same(client: redis.Redis, instance: servers.Runn
                 wanted.append("WRONGTYPE" if "wrong kind" in str(refusal) else "ERR")
     unknown = "-eval" if "engine_name" in client.info("server") else "-ps.nth"
     rules = rules.replace(unknown, "")
-    client.execute_command("ACL", "SETUSER", "asker", "reset", "on", ">pass", "~*", *rules.split())
-    try:
-        connection = connect(Wanted(f"redis://asker:pass@{instance.host}:{instance.port}"), "")
+    with user(client, "~*", *rules.split(), name="asker") as url:
+        connection = connect(Wanted(url), "")
         assert [_properties(connection, names) for _ in range(3)] == [wanted] * 3
         connection.close()
-    finally:
-        client.acl_deluser("asker")
 
 
 def test_properties_are_read_without_transferring_large_entries(client: redis.Redis, connection: Connection) -> None:

@@ -125,4 +125,4 @@ def test_a_position_beyond_the_end_has_the_lag_of_xinfo(client: redis.Redis, con
     assert known.lag == 2
     assert known.is_beyond
     assert known.behind_ms is None
-    assert judge([known.sample]) == Status.STOP
+    assert judge(known) == Status.STOP

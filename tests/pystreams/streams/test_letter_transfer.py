@@ -77,7 +77,7 @@ def find(connection: Connection) -> list[Letter]:
 
 def put_back(connection: Connection, letters: Sequence[Letter] | None = None) -> int:
     some = find(connection) if letters is None else letters
-    return len(dead_letters.put_back(connection, b"failed", some, None, keep=False))
+    return dead_letters.put_back(connection, b"failed", some, None)
 
 
 @pytest.fixture(

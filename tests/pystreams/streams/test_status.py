@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pystreams.streams.group_states import Sample, Status, judge
+from pystreams.streams.group_states import Consumer, Group, Status, judge
+from pystreams.streams.inventory import Stream
 from streamwire.stream_id import StreamId
+
+STREAM = Stream(
+    last_id=StreamId(9, 0), length=9, first_id=StreamId(1, 0), group=None, name=b"s", last_entry=None, groups=1
+)
 
 
 def sample(
@@ -16,11 +23,12 @@ def sample(
     pending: int = 0,
     oldest: int = 0,
     idle: int | None = 0,
-) -> Sample:
-    """Return a sample taken `at` seconds after the first. Ages are in seconds."""
+) -> Group:
+    """Return a group `at` seconds after the first sample. Ages are in seconds."""
+    consumers = () if idle is None else (Consumer(b"c", pending, idle * 1000, None),)
     behind_ms = None if behind is None else behind * 1000
-    idle_ms = None if idle is None else idle * 1000
-    return Sample(at * 1000, StreamId(position, 0), lag, behind_ms, pending, oldest * 1000, idle_ms)
+    state = Group(STREAM, b"g", StreamId(position, 0), lag, True, None, pending, len(consumers), at * 1000, behind_ms)
+    return replace(state, oldest_idle_ms=oldest * 1000, consumers=consumers)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +55,7 @@ def sample(
         ([sample(0, position=9), sample(5, position=4), sample(10, position=4)], Status.REWIND),
     ],
 )
-def test_the_table_of_statuses(samples: list[Sample], status: Status) -> None:
+def test_the_table_of_statuses(samples: list[Group], status: Status) -> None:
     """Each history of samples in the table has the expected status."""
-    assert judge(samples) == status
+    *earlier, now = samples
+    assert judge(now, [each.sample for each in earlier]) == status
