@@ -366,16 +366,21 @@ def read_elements(data: bytes) -> list[bytes | int]:
     at, last = 6, total - 1
     while at < last:
         first = data[at]
-        # Fast path for the elements whose length takes one byte: numbers below 128, and strings of up to 63 bytes.
-        if first < 0xC0:
-            size = 1 if first < 0x80 else first - 0x7F
-            append(first if first < 0x80 else data[at + 1 : at + size])
-            at += size
-            if data[at] != size:
+        # Fast paths for numbers below 128, and for strings of up to 63 bytes.
+        if first < 0x80:
+            if data[at + 1] != 1:
                 raise BadFormatError
-            at += 1
+            append(first)
+            at += 2
             continue
         # ``end`` is the end of the element's content, where its length starts.
+        if first < 0xC0:
+            end = at + first - 0x7F
+            if data[end] != end - at:
+                raise BadFormatError
+            append(data[at + 1 : end])
+            at = end + 1
+            continue
         if first < 0xE0:
             end = at + 2
             value = (first & 31) << 8 | data[at + 1]
