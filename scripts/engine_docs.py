@@ -5,6 +5,7 @@ Run `python scripts/engine_docs.py` after changing any of these. A test fails if
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
@@ -26,8 +27,12 @@ def _differs(command: Command) -> bool:
     return "the engine" in command.summary.lower()
 
 
+def _shown(command: Command) -> str:
+    return f"`{command.name.upper().replace('|', ' ')}`"
+
+
 def commands() -> str:
-    """Return the commands that differ on the engine, the stream commands by release, and the commands of other groups.
+    """Return the commands that differ on the engine, the stream commands, and the groups of other commands.
 
     The subcommands of a container command are listed instead of the container.
     """
@@ -35,27 +40,19 @@ def commands() -> str:
     for _, command in sorted(COMMANDS.items()):
         several = [command for name, command in sorted(command.subcommands.items()) if name != b"HELP"]
         groups.setdefault(command.group, []).extend(several or [command])
-    everything = [command for group in groups.values() for command in group]
-    extensions = [command for command in everything if command.name.startswith("ps.")]
-    special = [command for command in everything if command not in extensions and _differs(command)]
-    segments = [command for command in everything if command not in extensions and "segment" in command.complexity]
+    ours = {command.name for group in groups.values() for command in group if command.name.startswith("ps.")}
     names: dict[str, list[str]] = {}
-    texts = [(command.summary, command) for command in special]
-    texts += [(f"Costs {command.complexity}", command) for command in segments]
-    for text, command in texts:
-        names.setdefault(text, []).append(f"`{command.name.upper().replace('|', ' ')}`")
+    for command in itertools.chain(*groups.values()):
+        if command.name not in ours and _differs(command):
+            names.setdefault(command.summary, []).append(_shown(command))
     here = [f"* {' '.join(several)}: {text}\n" for text, several in names.items()]
-    releases: dict[str, list[str]] = {}
-    for command in groups.pop("stream"):
-        if command not in extensions:
-            releases.setdefault(command.since, []).append(f"`{command.name.upper().replace('|', ' ')}`")
-    streams = "".join(f"{_item(f'{since}: ' + ' '.join(several))}\n" for since, several in sorted(releases.items()))
-    others = textwrap.fill(", ".join(sorted(groups)), 140)
+    streams = [_shown(command) for command in groups.pop("stream") if command.name not in ours]
     return (
         f"\n## Different on the engine\n\n{''.join(here)}"
-        "\n## As in Redis\n\nStream commands, with all arguments of Redis 8.6, by the first release that has them:\n\n"
-        f"{streams}\nRedis 8.6's commands of these groups, except [unsupported ones](#unsupported-commands):\n"
-        f"{others}.\n\n"
+        "\n## As in Redis\n\nStream commands, with all arguments of Redis 8.6:\n"
+        f"{textwrap.fill(', '.join(streams), 140, break_on_hyphens=False)}\n\n"
+        "Redis 8.6's commands of these groups, except [unsupported ones](#unsupported-commands):\n"
+        f"{textwrap.fill(', '.join(sorted(groups)), 140)}.\n\n"
     )
 
 

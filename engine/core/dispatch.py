@@ -627,9 +627,6 @@ class Core:
         changes = self.changes
         changes.set_time(now_us)
         dropped = 0
-        if not changes.expires_actively:
-            changes.next_expiry = NEVER
-            return 0
         if changes.expiry_held_until > changes.now:
             changes.next_expiry = changes.expiry_held_until
             return 0

@@ -14,7 +14,7 @@ import redis
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
 from engine.core.table.registry import Command, all_commands
-from engine.core.table.syntax import Argument, arguments
+from tests.harness.syntax import Argument, arguments
 
 NUMBERS = (
     *("9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551616", "-1", "-0", "0"),

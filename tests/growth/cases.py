@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
-from engine.core.table.syntax import Argument, arguments
+from tests.harness.syntax import Argument, arguments
 
 Words = list[bytes]
 #: Kinds of cases, by the words of the repeated argument.
 KINDS = ("same", "distinct", "missing")
 #: Commands about the test server, its process or its peers, and subcommands without handlers of their own.
-_NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys"})
+_NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun"})
 #: Commands whose options stop the server or its clients.
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
 #: Commands whose repeated arguments depend on each other or have a syntax of their own: see ``_by_hand``.
@@ -260,11 +260,6 @@ def _by_hand() -> Iterator[Case]:
                 b"ID",
                 *(b"%d" % (1 if kind == "same" else i + 1) for i in range(n)),
             ],
-        )
-        yield Case(
-            f"command getkeys, {kind} key",
-            _nothing,
-            lambda n, kind=kind: [b"COMMAND", b"GETKEYS", b"MGET", *_named(kind, n)],
         )
         yield Case(
             f"acl dryrun, {kind} key",

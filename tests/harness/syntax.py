@@ -1,4 +1,4 @@
-"""The syntax of a command: parsed into the arguments for COMMAND DOCS, the arity, and the line in HELP.
+"""The syntax of a declared command, parsed into arguments, for tests that generate commands.
 
 * ``word``: an argument
 * ``WORD``: a token, which includes the plain arguments that follow it
@@ -14,11 +14,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from engine.core.protocol.replies import Map, Set, Simple
-
 _WORDS = re.compile(r"[\[\]<>|]|\.\.\.|[^\s\[\]<>|]+")
-#: Names of arguments; tokens are upper-case.
-_NAMES = re.compile(r"(?<![\w-])[a-z][a-z0-9-]*")
 _INTEGERS = {
     "count",
     "cursor",
@@ -60,50 +56,6 @@ class Argument:
     optional: bool = False
     multiple: bool = False
     parts: tuple[Argument, ...] = field(default=())
-
-    def described(self) -> Map:
-        """Return the argument as COMMAND DOCS shows it."""
-        out = Map([b"name", self.name.encode(), b"type", self.kind.encode()])
-        if self.kind not in ("oneof", "block", "pure-token"):
-            out += [b"display_text", self.name.encode()]
-        if self.kind == "key":
-            out += [b"key_spec_index", 0]
-        if self.token:
-            out += [b"token", self.token.encode()]
-        flags = [Simple(name) for name, on in ((b"optional", self.optional), (b"multiple", self.multiple)) if on]
-        if flags:
-            out += [b"flags", Set(flags)]
-        if self.parts:
-            out += [b"arguments", [part.described() for part in self.parts]]
-        return out
-
-    def fewest(self) -> int:
-        """Return the minimum number of words."""
-        if self.optional:
-            return 0
-        token = 1 if self.token and self.kind != "pure-token" else 0
-        if self.kind == "block":
-            return token + sum(part.fewest() for part in self.parts)
-        return token + (min(part.fewest() for part in self.parts) if self.kind == "oneof" else 1)
-
-    def varies(self) -> bool:
-        """Return whether the argument can have more words than the minimum."""
-        if self.optional or self.multiple or any(part.varies() for part in self.parts):
-            return True
-        return self.kind == "oneof" and len({part.fewest() for part in self.parts}) > 1
-
-
-def arity_of(syntax: str, words: int) -> int:
-    """Return the arity of a command with these arguments, whose name (and subcommand) has ``words`` words."""
-    found = arguments(syntax)
-    count = words + sum(argument.fewest() for argument in found)
-    return -count if any(argument.varies() for argument in found) else count
-
-
-def placeholders(syntax: str) -> str:
-    """Return the syntax in HELP's notation: arguments in angle brackets, groups in parentheses."""
-    grouped = syntax.replace("<", "(").replace(">", ")").replace(" | ", "|")
-    return _NAMES.sub(r"<\g<0>>", grouped)
 
 
 @lru_cache(maxsize=512)

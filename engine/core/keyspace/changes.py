@@ -50,7 +50,6 @@ class Changes:
         "divided",
         "effects",
         "expired_keys",
-        "expires_actively",
         "expiry_held_until",
         "next_expiry",
         "now",
@@ -90,8 +89,6 @@ class Changes:
         self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
         #: Called for keyspace events; None if events are disabled.
         self.on_event: OnEvent | None = None
-        #: Whether due keys are removed in the background, and not only on access.
-        self.expires_actively = True
         #: Until this time (milliseconds since the epoch), due keys are hidden but not removed. ``hold_expiry`` sets it.
         self.expiry_held_until = 0
         self._expiry_holders: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Command declarations: one decorator above the handler supplies everything that the table contains.
 
-    hash_command = Family(group="hash", acl="hash", keys=ONE_KEY, since="2.0.0")
+    hash_command = Family(group="hash", acl="hash", keys=ONE_KEY)
 
-    @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
+    @hash_command("hdel key field [field ...]", "write fast", access="RW delete")
     def hdel(ctx: Context, argv: list[bytes]) -> Reply:
         '''Deletes fields of a hash.'''
 
@@ -13,12 +13,12 @@ with subcommands, including HELP, and returns the family of the subcommands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.core.protocol.replies import Reply, Simple
 from engine.core.table.registry import COMMANDS, NO_KEYS, Channels, Command, Handler, Keys, register
-from engine.core.table.syntax import arity_of, placeholders
 from engine.text.messages import help_lines
 
 
@@ -31,7 +31,6 @@ class Family:
 
     group: str
     acl: str = ""
-    since: str = "1.0.0"
     flags: str = ""
     keys: Keys = NO_KEYS
     #: The command that contains these commands as subcommands, if any.
@@ -43,8 +42,6 @@ class Family:
         flags: str | None = None,
         *,
         summary: str = "",
-        since: str = "",
-        complexity: str = "O(1)",
         keys: Keys | None = None,
         access: str = "",
         acl: str | None = None,
@@ -69,9 +66,7 @@ class Family:
                     flags=frozenset((self.flags if flags is None else flags).split()),
                     keys=self.keys if keys is None else keys,
                     group=self.group,
-                    since=since or self.since,
                     summary=summary or summary_of(handler),
-                    complexity=complexity,
                     syntax=syntax,
                     acl=frozenset((self.acl if acl is None else acl).split()),
                     access=access,
@@ -81,6 +76,30 @@ class Family:
             return handler
 
         return declare
+
+
+_OPTIONAL = re.compile(r"\[[^\[\]]*\]")
+#: The alternatives after the first one, within ``<...>`` and between two words.
+_ALTERNATIVES = re.compile(r"\|[^>]*>|\| \S+")
+_NAMES = re.compile(r"(?<![\w-])[a-z][a-z0-9-]*")
+
+
+def arity_of(syntax: str, words: int) -> int:
+    """Return the arity of a command with these arguments, whose name (and subcommand) has ``words`` words.
+
+    The first of several alternatives is counted: they must have the same number of words.
+    """
+    required = syntax
+    while "[" in required:
+        required = _OPTIONAL.sub("", required)
+    count = words + len(_ALTERNATIVES.sub("", required).split())
+    return -count if required != syntax else count
+
+
+def placeholders(syntax: str) -> str:
+    """Return the syntax in HELP's notation: arguments in angle brackets, groups in parentheses."""
+    grouped = syntax.replace("<", "(").replace(">", ")").replace(" | ", "|")
+    return _NAMES.sub(r"<\g<0>>", grouped)
 
 
 def summary_of(handler: Handler) -> str:
@@ -93,11 +112,9 @@ def container(
     summary: str,
     *,
     group: str,
-    since: str,
     acl: str = "",
     flags: str = "",
     keys: Keys = NO_KEYS,
-    help_since: str = "",
     alone: Handler | None = None,
 ) -> Family:
     """Declare a command with subcommands, and its HELP; return the family of the subcommands.
@@ -116,10 +133,10 @@ def container(
         known = [(f"{word.upper()} {placeholders(sub.syntax)}", sub.summary) for word, sub in subs if word != "help"]
         return [Simple(line) for line in help_lines(name.upper(), bare + known)]
 
-    whole = Family(group=group, since=since, flags=flags, acl=acl) if alone else Family(group=group, since=since)
-    declare = whole(name, summary=summary, complexity="Depends on subcommand.", arity=-1 if alone else -2)
+    whole = Family(group=group, flags=flags, acl=acl) if alone else Family(group=group)
+    declare = whole(name, summary=summary, arity=-1 if alone else -2)
     declare(alone or never)
-    family = Family(group=group, acl=acl, since=since, flags=flags, keys=keys, container=name)
+    family = Family(group=group, acl=acl, flags=flags, keys=keys, container=name)
     about = f"Returns a description of the subcommands of {name.upper()}."
-    family("help", "loading stale", summary=about, since=help_since, keys=NO_KEYS)(show_help)
+    family("help", "loading stale", summary=about, keys=NO_KEYS)(show_help)
     return family

@@ -112,9 +112,7 @@ class Command:
     flags: frozenset[str]
     keys: Keys
     group: str
-    since: str
     summary: str
-    complexity: str
     syntax: str
     acl: frozenset[str]
     #: The command's use of its keys, such as ``RW access delete``, or ``RO access, OW update`` if the uses of two keys

@@ -122,10 +122,11 @@ UNSUPPORTED = (
     Unsupported(
         "further reports",
         _names(
-            "memory|doctor memory|malloc-stats memory|stats latency|doctor latency|graph latency|history command|list "
-            "command|getkeysandflags"
+            "memory|doctor memory|malloc-stats memory|stats latency|doctor latency|graph latency|history command|docs "
+            "command|list command|getkeys command|getkeysandflags lolwut"
         ),
-        "`INFO`, `LATENCY LATEST`, `COMMAND`, and the log, which names the causes of slow iterations",
+        "`INFO`, `LATENCY LATEST`, `COMMAND`, `HELP` after a container, and the log, which names the causes of slow "
+        "iterations",
     ),
     Unsupported("searches for hot keys", _names("hotkeys"), "`MONITOR` and `SLOWLOG` name the keys of commands"),
 )

@@ -21,12 +21,7 @@ NEWER = {
     "ssubscribe": "it needs memory since 8.6",
     "subscribe": "it needs memory since 8.6",
     "psubscribe": "it needs memory since 8.6",
-    "command|getkeys": "it takes a command without arguments since 7.2",
-    "zrank": "it has WITHSCORE since 7.2",
-    "zrevrank": "it has WITHSCORE since 7.2",
 }
-#: Commands for which 7.0 reports a release candidate as their first release.
-RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 
 
 @pytest.fixture(scope="module")
@@ -89,33 +84,5 @@ def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
         assert row[3:6] == [command.keys.first, command.keys.last, command.keys.step], command.name
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in row[8]]
         flags = [{word.decode() for word in spec[b"flags"]} for spec in specs]
-        if command.name in ("sort", "sort_ro"):
-            del flags[1]  # The keys of BY and GET cannot be derived from the command.
-        if command.name == "sinterstore" and {"RW", "update"} in flags:
-            flags[0] = {"OW", "update"}  # Redis 7.0 reports RW.
         has_keys = bool(command.keys.first or command.keys.find)
         assert flags == ([set(use.words) for use in command.uses] if has_keys else []), command.name
-
-
-def test_releases_and_groups_are_those_of_redis(redis_process: Running) -> None:
-    """COMMAND DOCS has the same release and group for each common command, and a complexity for every command."""
-    expected: dict[str, Any] = {}
-
-    def take(docs: Any) -> None:
-        for name, facts in zip(docs[::2], docs[1::2], strict=True):
-            expected[name.decode()] = details = dict(zip(facts[::2], facts[1::2], strict=True))
-            take(details.get(b"subcommands", []))
-
-    with SocketClient(redis_process.connect(), 2, None) as client:
-        take(client.run("COMMAND DOCS"))
-    compared = [command for command in all_commands() if command.name in expected]
-    assert len(compared) > 150
-    for command in compared:
-        facts = expected[command.name]
-        assert command.group == facts[b"group"].decode(), command.name
-        assert facts[b"since"].decode() in RENAMED.get(command.name, {command.since}), command.name
-    assert not [
-        command.name
-        for command in all_commands()
-        if "O(" not in command.complexity and "epends on" not in command.complexity
-    ]

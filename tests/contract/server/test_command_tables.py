@@ -1,4 +1,4 @@
-"""COMMAND, COMMAND DOCS and COMMAND GETKEYS compared with Redis 8.6."""
+"""COMMAND compared with Redis 8.6."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ from scripts.peers import PEERS_DIR, Peers
 from tests import servers
 from tests.differential import extremes
 from tests.harness.clients import SocketClient
-from tests.harness.kinds import Server
-from tests.harness.marks import since
-from tests.harness.replies import Error
 
 PEER = "redis-8.6"
-#: Fields of COMMAND DOCS that are not compared.
-NOT_DOCUMENTED = {"history", "module", "summary", "complexity", "arguments", "subcommands", "reply_schema"}
 #: Flags about scripts, which the engine does not run.
 OF_SCRIPTS = {"noscript", "allow_busy"}
 #: Commands that Redis 8.6 does not have.
@@ -34,10 +29,6 @@ def _text(value: Any) -> Any:
     return [_text(item) for item in value] if isinstance(value, list) else value
 
 
-def _pairs(flat: list[Any]) -> dict[str, Any]:
-    return dict(zip([_text(name) for name in flat[::2]], flat[1::2], strict=True))
-
-
 def _rows(rows: list[Any], into: Table) -> Table:
     for name, arity, flags, first, last, step, categories, _tips, _specs, subcommands in rows:
         into[_text(name).lower()] = {
@@ -50,17 +41,9 @@ def _rows(rows: list[Any], into: Table) -> Table:
     return into
 
 
-def _docs(flat: list[Any], into: Table) -> Table:
-    for name, facts in _pairs(flat).items():
-        fields = _pairs(facts)
-        into[name.lower()] = {fact: _text(value) for fact, value in fields.items() if fact not in NOT_DOCUMENTED}
-        _docs(fields.get("subcommands", []), into)
-    return into
-
-
-def _tables(running: servers.Running) -> tuple[Table, Table]:
+def _table(running: servers.Running) -> Table:
     with SocketClient(running.connect(), 2, None) as client:
-        return _rows(client.run("COMMAND"), {}), _docs(client.run("COMMAND DOCS"), {})
+        return _rows(client.run("COMMAND"), {})
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +59,12 @@ def peer() -> Iterator[servers.Running]:
         yield running
 
 
-def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process: servers.Running) -> None:
-    """Arity, flags, key positions, ACL categories, release, group and deprecation are equal."""
-    for expected, found in zip(_tables(peer), _tables(engine_process), strict=True):
-        common = set(expected) & set(found)
-        assert len(common) > 190
-        assert {name: found[name] for name in common} == {name: expected[name] for name in common}
+def test_the_table_is_that_of_redis_8_6(peer: servers.Running, engine_process: servers.Running) -> None:
+    """Arity, flags, key positions and ACL categories are equal."""
+    expected, found = _table(peer), _table(engine_process)
+    common = set(expected) & set(found)
+    assert len(common) > 150
+    assert {name: found[name] for name in common} == {name: expected[name] for name in common}
 
 
 def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engine_process: servers.Running) -> None:
@@ -94,7 +77,7 @@ def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engin
             info = client.run("INFO server").decode()
         reported.append(next(line for line in info.splitlines() if line.startswith("redis_version:")))
     assert reported[0] == reported[1]
-    expected, found = _tables(peer)[0], _tables(engine_process)[0]
+    expected, found = _table(peer), _table(engine_process)
     missing = {name for name in set(expected) - set(found) if not name.startswith("cluster|")}
     unnamed = {name for name in missing if family_of(name.encode()) is family_of(name.split("|")[0].encode()) is None}
     assert not unnamed
@@ -105,10 +88,3 @@ def test_extreme_numbers_get_the_same_replies(peer: servers.Running, engine_proc
     """Every numeric argument of every data command accepts or rejects extreme numbers as Redis 8.6 does."""
     with closing(extremes.Side(engine_process.port)) as engine, closing(extremes.Side(peer.port)) as real:
         assert list(extremes.differences(engine, real)) == []
-
-
-@since("7.2")
-def test_getkeys_accepts_a_command_without_arguments(server: Server) -> None:
-    """COMMAND GETKEYS of a command without arguments fails with an error about that command."""
-    server.expect("COMMAND GETKEYS PING", Error("ERR The command has no key arguments"))
-    server.expect("COMMAND GETKEYS GET", Error("ERR Invalid number of arguments specified for command"))

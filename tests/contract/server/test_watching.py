@@ -245,25 +245,6 @@ def test_subcommands_of_debug(debugged: Server) -> None:
         server.expect_error(wrong, text)
 
 
-def test_debug_has_a_help(debugged: Server) -> None:
-    """DEBUG HELP describes the subcommands in the form of other containers."""
-    lines = [line.decode() for line in debugged.run("DEBUG HELP")]
-    assert lines[0] == "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    assert lines[-2] == "HELP"
-    assert {line.partition(" ")[0] for line in lines} >= {"SLEEP", "SET-ACTIVE-EXPIRE", "POPULATE", "RELOAD", "LOADAOF"}
-
-
-def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
-    """After DEBUG SET-ACTIVE-EXPIRE 0 expired keys stay until they are accessed."""
-    server = debugged
-    server.given("DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1", "SET b 1")
-    server.let_pass(200)
-    server.expect("DBSIZE", 2)
-    server.expect("GET a", None)
-    server.expect("DBSIZE", 1)
-    server.given("SET a 1 PX 1", "DEBUG SET-ACTIVE-EXPIRE 1")
-
-
 # -- a server that stands alone ---------------------------------------------------------------------------------------
 
 
@@ -278,4 +259,3 @@ def test_a_standalone_server(server: Server) -> None:
     for command in ("READONLY", "READWRITE"):
         server.expect(command, Newest(alone, valkey={"8.0": "OK"}))
     server.expect("MODULE LIST", MODULES)
-    assert server.newest(b"Redis ver. ", before={}, valkey={"9.0": b"Valkey ver. "}) in server.run("LOLWUT")

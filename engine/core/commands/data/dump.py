@@ -125,7 +125,7 @@ def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
         yield
 
 
-@key_command("dump key", "readonly", since="2.6.0", complexity="O(size)")
+@key_command("dump key", "readonly")
 def dump(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
@@ -141,9 +141,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     "restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
     "write denyoom",
     access="OW update",
-    since="2.6.0",
     acl="keyspace dangerous",
-    complexity="O(size)",
 )
 def restore(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates a key from the bytes that DUMP returned."""

@@ -153,15 +153,15 @@ _TIMES = {
     "unix-time-milliseconds": (False, True, "the expiry time of {}, in milliseconds since the epoch"),
 }
 
-for _name, _since, _kind in (
-    ("expire", "1.0.0", "seconds"),
-    ("pexpire", "2.6.0", "milliseconds"),
-    ("expireat", "1.2.0", "unix-time-seconds"),
-    ("pexpireat", "2.6.0", "unix-time-milliseconds"),
+for _name, _kind in (
+    ("expire", "seconds"),
+    ("pexpire", "milliseconds"),
+    ("expireat", "unix-time-seconds"),
+    ("pexpireat", "unix-time-milliseconds"),
 ):
     _seconds, _absolute, _time_of = _TIMES[_kind]
     _summary = f"Sets {_time_of.format('a key')}."
-    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=_summary)(
+    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", summary=_summary)(
         _expire(seconds=_seconds, absolute=_absolute)
     )
 
@@ -177,20 +177,18 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
     return (shown + 500) // 1000 if seconds else shown
 
 
-for _name, _since, _kind in (
-    ("ttl", "1.0.0", "seconds"),
-    ("pttl", "2.6.0", "milliseconds"),
-    ("expiretime", "7.0.0", "unix-time-seconds"),
-    ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
+for _name, _kind in (
+    ("ttl", "seconds"),
+    ("pttl", "milliseconds"),
+    ("expiretime", "unix-time-seconds"),
+    ("pexpiretime", "unix-time-milliseconds"),
 ):
     _seconds, _absolute, _time_of = _TIMES[_kind]
     _summary = f"Returns {_time_of.format('a key')}; -1 if the key does not expire, -2 if it does not exist."
-    key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
-        partial(_time, seconds=_seconds, absolute=_absolute)
-    )
+    key_command(f"{_name} key", "readonly fast", summary=_summary)(partial(_time, seconds=_seconds, absolute=_absolute))
 
 
-@key_command("persist key", "write fast", since="2.2.0")
+@key_command("persist key", "write fast")
 def persist(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes a key's expiry."""
     return int(ctx.db.get(argv[1]) is not None and persist_key(ctx, argv[1]))

@@ -51,7 +51,7 @@ def _put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> i
     return new
 
 
-@hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
+@hash_command("hset key field value [field value ...]", "write denyoom fast")
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
     if len(argv) % 2:
@@ -61,7 +61,7 @@ def hset(ctx: Context, argv: list[bytes]) -> Reply:
     return _put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
-@hash_command("hmset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
+@hash_command("hmset key field value [field value ...]", "write denyoom fast")
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
     if len(argv) % 2:
@@ -86,28 +86,28 @@ def hget(ctx: Context, argv: list[bytes]) -> Reply:
     return read_hash(ctx, argv[1]).get(argv[2])
 
 
-@hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
+@hash_command("hmget key field [field ...]", "readonly fast")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the values of several fields of a hash."""
     names = argv[2:]
     return _listed(ctx, argv, list, len(names), map(read_hash(ctx, argv[1]).get, names))
 
 
-@hash_command("hgetall key", "readonly", complexity="O(size)")
+@hash_command("hgetall key", "readonly")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
     fields = read_hash(ctx, argv[1])
     return _listed(ctx, argv, Map, 2 * len(fields), chain.from_iterable(fields.items()))
 
 
-@hash_command("hkeys key", "readonly", complexity="O(size)")
+@hash_command("hkeys key", "readonly")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
     fields = read_hash(ctx, argv[1])
     return _listed(ctx, argv, list, len(fields), fields)
 
 
-@hash_command("hvals key", "readonly", complexity="O(size)")
+@hash_command("hvals key", "readonly")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
     fields = read_hash(ctx, argv[1])
@@ -145,13 +145,13 @@ def hexists(ctx: Context, argv: list[bytes]) -> Reply:
     return int(argv[2] in read_hash(ctx, argv[1]))
 
 
-@hash_command("hstrlen key field", "readonly fast", access="RO", since="3.2.0")
+@hash_command("hstrlen key field", "readonly fast", access="RO")
 def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the length of a field's value."""
     return len(read_hash(ctx, argv[1]).get(argv[2]) or b"")
 
 
-@hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
+@hash_command("hdel key field [field ...]", "write fast", access="RW delete")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes fields of a hash, and returns how many existed."""
     if len(argv) > pace.MANY_ARGUMENTS:
@@ -183,7 +183,7 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     return result
 
 
-@hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update", since="2.6.0")
+@hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update")
 def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     """Increments the floating-point number in a field of a hash."""
     key, field = argv[1], argv[2]
@@ -211,8 +211,6 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command(
     "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
     "readonly",
-    since="2.8.0",
-    complexity="O(COUNT) per step",
 )
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over a hash in steps; all fields that exist during the whole iteration are returned."""
@@ -236,7 +234,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 # -- random ---------------------------------------------------------------------------------------------------------
 
 
-@hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(size)")
+@hash_command("hrandfield key [count [WITHVALUES]]", "readonly")
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns random fields of a hash; a negative count allows repetitions."""
     count, with_values = _parse_draws(argv) if len(argv) > 2 else (1, False)

@@ -97,8 +97,6 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
     "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
     "readonly",
     keys=NO_KEYS,
-    since="2.8.0",
-    complexity="O(COUNT) per step",
 )
 def scan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over the keys in steps; all keys that exist during the whole iteration are returned."""
@@ -121,14 +119,8 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- deleting -------------------------------------------------------------------------------------------------------
 
 
-_DELETING = "O(keys + elements of their values), or for streams O(segments)."
-_FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large tables are freed afterwards, in parts."
-
-
-@key_command(
-    "unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete", since="4.0.0", complexity=_DELETING
-)
-@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity=_DELETING)
+@key_command("unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete")
+@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete")
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
     if len(argv) > pace.MANY_NAMES:
@@ -144,7 +136,7 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
     return len(deleted)
 
 
-@database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity=_FLUSHING)
+@database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous")
 def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of the selected database."""
     _flush_option(argv)
@@ -154,7 +146,7 @@ def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@database_command("flushall [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity=_FLUSHING)
+@database_command("flushall [ASYNC|SYNC]", "write", acl="keyspace dangerous")
 def flushall(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of all databases."""
     _flush_option(argv)
@@ -176,7 +168,7 @@ def _flush_option(argv: list[bytes]) -> None:
 # -- queries --------------------------------------------------------------------------------------------------------
 
 
-@key_command("exists key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", complexity="O(keys)")
+@key_command("exists key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO")
 def exists(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how many of the keys exist; a key given twice counts twice."""
     count = 0
@@ -185,7 +177,7 @@ def exists(ctx: Context, argv: list[bytes]) -> Reply:
     return count
 
 
-@key_command("touch key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", since="3.2.1", complexity="O(keys)")
+@key_command("touch key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO")
 def touch(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how many of the keys exist."""
     count = 0
@@ -213,7 +205,7 @@ def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.db.random_key()
 
 
-@key_command("keys pattern", "readonly", keys=NO_KEYS, acl="keyspace dangerous", complexity="O(all keys)")
+@key_command("keys pattern", "readonly", keys=NO_KEYS, acl="keyspace dangerous")
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys that match a pattern."""
     keys = ctx.db.keys()
@@ -292,8 +284,6 @@ def _database(ctx: Context, word: bytes) -> Database:
     "write denyoom",
     keys=Keys(1, 2, 1),
     access="RO access, OW update",
-    since="6.2.0",
-    complexity="O(size)",
 )
 def copy(ctx: Context, argv: list[bytes]) -> Reply:
     """Copies a key with its expiry. An existing destination is replaced only with REPLACE."""
@@ -339,9 +329,7 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
 @database_command(
     "swapdb index1 index2",
     "write fast",
-    since="4.0.0",
     acl="keyspace dangerous",
-    complexity="O(watched keys and keys with blocked clients)",
 )
 def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Exchanges the keys of two databases."""

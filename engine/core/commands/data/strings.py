@@ -144,8 +144,6 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
     "write denyoom",
     keys=Keys(1, -1, 2),
     access="OW update",
-    since="1.0.1",
-    complexity="O(keys)",
 )
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
@@ -169,8 +167,6 @@ def _put_strings(ctx: Context, argv: list[bytes]) -> int:
     "append key value",
     "write denyoom fast",
     access="RW insert",
-    since="2.0.0",
-    complexity="O(length of the string)",
 )
 def append(ctx: Context, argv: list[bytes]) -> Reply:
     """Appends to the string at a key, and returns its new length."""
@@ -198,13 +194,13 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.db.read_typed(argv[1], bytes)
 
 
-@string_command("strlen key", "readonly fast", access="RO", since="2.2.0")
+@string_command("strlen key", "readonly fast", access="RO")
 def strlen(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the length of the string at a key."""
     return len(_read(ctx, argv[1]) or b"")
 
 
-@string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
+@string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS)
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key without a string."""
 
@@ -224,7 +220,7 @@ def _strings(ctx: Context, keys: list[bytes]) -> list[Reply]:
     return [value if type(value) is bytes else None for value in found]
 
 
-@string_command("getdel key", "write fast", access="RW access delete", since="6.2.0")
+@string_command("getdel key", "write fast", access="RW access delete")
 def getdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the string at a key and deletes the key."""
     value = _read(ctx, argv[1])
@@ -235,7 +231,7 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
     return value
 
 
-@string_command(f"getex key [{TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update", since="6.2.0")
+@string_command(f"getex key [{TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update")
 def getex(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the string at a key; with an option, changes the key's expiry."""
     key = argv[1]

@@ -21,7 +21,6 @@ acl_subcommand = container(
     "acl",
     "Commands that manage users and their permissions.",
     group="server",
-    since="6.0.0",
     flags="admin loading stale",
 )
 
@@ -29,14 +28,14 @@ acl_subcommand = container(
 # -- users ----------------------------------------------------------------------------------------------------------
 
 
-@acl_subcommand("setuser username [rule [rule ...]]", complexity="O(rules)")
+@acl_subcommand("setuser username [rule [rule ...]]")
 def setuser(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates or changes a user."""
     ctx.accounts.set_user(argv[2], argv[3:])
     return OK
 
 
-@acl_subcommand("deluser username [username ...]", complexity="O(connections)")
+@acl_subcommand("deluser username [username ...]")
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes users and closes their connections."""
     if DEFAULT in argv[2:]:
@@ -52,7 +51,7 @@ def _shown(selector: Selector) -> dict[bytes, Reply]:
     }
 
 
-@acl_subcommand("getuser username", complexity="O(rules)")
+@acl_subcommand("getuser username")
 def getuser(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a user's flags, passwords, permissions and selectors."""
     user = ctx.accounts.users.get(argv[2])
@@ -69,13 +68,13 @@ def getuser(ctx: Context, argv: list[bytes]) -> Reply:
     )
 
 
-@acl_subcommand("list", complexity="O(users)")
+@acl_subcommand("list")
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all users with their rules, in the format of ACL files."""
     return [user.line() for user in ctx.accounts.sorted()]
 
 
-@acl_subcommand("users", complexity="O(users)")
+@acl_subcommand("users")
 def users(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the names of all users."""
     return [user.name for user in ctx.accounts.sorted()]
@@ -97,7 +96,7 @@ def _file(ctx: Context) -> AclFile:
     return file
 
 
-@acl_subcommand("load", complexity="O(users)")
+@acl_subcommand("load")
 def load(ctx: Context, argv: list[bytes]) -> Reply:
     """Replaces all users with those of the ACL file; if the file has an error, nothing changes."""
     file = _file(ctx)
@@ -110,7 +109,7 @@ def load(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@acl_subcommand("save", complexity="O(users)")
+@acl_subcommand("save")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes the users to the ACL file."""
     try:
@@ -123,7 +122,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 # -- queries --------------------------------------------------------------------------------------------------------
 
 
-@acl_subcommand("cat [category]", "loading stale", complexity="O(commands)")
+@acl_subcommand("cat [category]", "loading stale")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all categories, or the commands of one category."""
     at_most(argv, 3)
@@ -146,7 +145,7 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
 
-@acl_subcommand("dryrun username command [arg [arg ...]]", since="7.0.0")
+@acl_subcommand("dryrun username command [arg [arg ...]]")
 def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns whether a user may run a command, without running it."""
     user = ctx.accounts.users.get(argv[2])
@@ -162,7 +161,7 @@ def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     return OK if denial is None else messages.would_refuse(user.name, denial.reason, denial.name)
 
 
-@acl_subcommand("log [count | RESET]", complexity="O(entries)")
+@acl_subcommand("log [count | RESET]")
 def log(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns recent refusals, the newest first; RESET clears them."""
     at_most(argv, 3)

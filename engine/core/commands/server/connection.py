@@ -60,7 +60,7 @@ def quit_(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@connection_command("reset", "loading stale fast no_auth", since="6.2.0")
+@connection_command("reset", "loading stale fast no_auth")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
     """Resets the connection to its initial state."""
     session = ctx.session
@@ -102,7 +102,6 @@ def check_name(word: bytes) -> bytes:
 @connection_command(
     "hello [protover [AUTH username password] [SETNAME clientname]]",
     "loading stale fast no_auth",
-    since="6.0.0",
 )
 def hello(ctx: Context, argv: list[bytes]) -> Reply:
     """Chooses the protocol's version, authenticates and names the connection, and describes the server."""
@@ -151,9 +150,7 @@ client_subcommand = container(
     "Commands that manage connections.",
     group="connection",
     acl="connection",
-    since="2.4.0",
     flags="loading stale",
-    help_since="5.0.0",
 )
 
 
@@ -173,26 +170,26 @@ def _on_off(word: bytes) -> bool:
 # -- the current connection -----------------------------------------------------------------------------------------
 
 
-@client_subcommand("id", since="5.0.0")
+@client_subcommand("id")
 def client_id(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the current connection."""
     return ctx.session.id
 
 
-@client_subcommand("getname", since="2.6.9")
+@client_subcommand("getname")
 def getname(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the name of the current connection."""
     return ctx.session.name or None
 
 
-@client_subcommand("setname connection-name", since="2.6.9")
+@client_subcommand("setname connection-name")
 def setname(ctx: Context, argv: list[bytes]) -> Reply:
     """Names the current connection."""
     ctx.session.name = check_name(argv[2])
     return OK
 
 
-@client_subcommand("setinfo <LIB-NAME libname | LIB-VER libver>", since="7.2.0")
+@client_subcommand("setinfo <LIB-NAME libname | LIB-VER libver>")
 def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets the name or version of the library that the current connection uses."""
     option = argv[2].lower()
@@ -207,7 +204,7 @@ def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@client_subcommand("reply <ON | OFF | SKIP>", since="3.2.0")
+@client_subcommand("reply <ON | OFF | SKIP>")
 def reply_(ctx: Context, argv: list[bytes]) -> Reply:
     """Switches the current connection's replies on or off, or skips the next one."""
     session, mode = ctx.session, argv[2].lower()
@@ -224,7 +221,7 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@client_subcommand("no-evict <ON | OFF>", "admin loading stale", since="7.0.0")
+@client_subcommand("no-evict <ON | OFF>", "admin loading stale")
 def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets whether the current connection is exempt from client eviction."""
     ctx.session.no_evict = _on_off(argv[2])
@@ -234,7 +231,7 @@ def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
 # -- all connections ------------------------------------------------------------------------------------------------
 
 
-@client_subcommand("info", since="6.2.0")
+@client_subcommand("info")
 def info(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the line of CLIENT LIST for the current connection."""
     return Verbatim(describe(ctx.session, ctx.now, argv) + b"\n")
@@ -243,7 +240,6 @@ def info(ctx: Context, argv: list[bytes]) -> Reply:
 @client_subcommand(
     "list [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
     "admin loading stale",
-    complexity="O(connections)",
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all connections, or those of a type or with given IDs."""
@@ -270,7 +266,6 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     "kill <addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
     "[LADDR addr] [SKIPME <YES | NO>] [MAXAGE maxage]>",
     "admin loading stale",
-    complexity="O(connections)",
     arity=-3,
 )
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
@@ -331,7 +326,7 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
         ctx.close(session)
 
 
-@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin loading stale", since="5.0.0")
+@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin loading stale")
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     """Unblocks a connection that waits in a blocking command."""
     at_most(argv, 4)
@@ -350,7 +345,7 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@client_subcommand("pause timeout [WRITE | ALL]", "admin loading stale", since="3.0.0")
+@client_subcommand("pause timeout [WRITE | ALL]", "admin loading stale")
 def pause(ctx: Context, argv: list[bytes]) -> Reply:
     """Holds back all commands, or those that write, for a number of milliseconds."""
     at_most(argv, 4)
@@ -365,7 +360,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@client_subcommand("unpause", "admin loading stale", since="6.2.0", complexity="O(connections)")
+@client_subcommand("unpause", "admin loading stale")
 def unpause(ctx: Context, argv: list[bytes]) -> Reply:
     """Ends CLIENT PAUSE."""
     ctx.pause.end()

@@ -297,13 +297,11 @@ slowlog_subcommand = container(
     "slowlog",
     "Commands that manage the log of slow commands.",
     group="server",
-    since="2.2.12",
     flags="admin loading stale",
-    help_since="6.2.0",
 )
 
 
-@slowlog_subcommand("get [count]", complexity="O(count)")
+@slowlog_subcommand("get [count]")
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the newest entries of the slow log: 10 or the given number; -1 returns all."""
     at_most(argv, 3)
@@ -323,7 +321,7 @@ def slowlog_len(ctx: Context, argv: list[bytes]) -> Reply:
     return len(ctx.telemetry.slow_log)
 
 
-@slowlog_subcommand("reset", complexity="O(entries)")
+@slowlog_subcommand("reset")
 def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
     """Clears the slow log."""
     ctx.telemetry.slow_log.clear()
@@ -336,7 +334,6 @@ latency_subcommand = container(
     "latency",
     "Commands about events that took at least latency-monitor-threshold.",
     group="server",
-    since="2.8.13",
     flags="admin loading stale",
 )
 
@@ -354,7 +351,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
 
 
-@latency_subcommand("histogram [command [command ...]]", since="7.0.0", complexity="O(commands)")
+@latency_subcommand("histogram [command [command ...]]")
 def histogram(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the distribution of the durations of all or some commands."""
     stats = ctx.telemetry.stats

@@ -52,28 +52,26 @@ def _plain(ctx: Context) -> tuple[set[bytes], set[bytes]]:
 _SUBSCRIBES = "pubsub loading stale denyoom"
 
 
-@pubsub_command("subscribe channel [channel ...]", _SUBSCRIBES, channels=Channels(-1), complexity="O(channels)")
+@pubsub_command("subscribe channel [channel ...]", _SUBSCRIBES, channels=Channels(-1))
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to channels."""
     return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe, *_plain(ctx))
 
 
-@pubsub_command(
-    "psubscribe pattern [pattern ...]", _SUBSCRIBES, channels=Channels(-1, patterns=True), complexity="O(patterns)"
-)
+@pubsub_command("psubscribe pattern [pattern ...]", _SUBSCRIBES, channels=Channels(-1, patterns=True))
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to the channels that match patterns."""
     return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern, *_plain(ctx))
 
 
-@pubsub_command("unsubscribe [channel [channel ...]]", complexity="O(channels)")
+@pubsub_command("unsubscribe [channel [channel ...]]")
 def unsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Unsubscribes from all or some channels."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.channels)] or [None]
     return _answers(ctx, b"unsubscribe", names, ctx.pubsub.unsubscribe, *_plain(ctx))
 
 
-@pubsub_command("punsubscribe [pattern [pattern ...]]", complexity="O(patterns)")
+@pubsub_command("punsubscribe [pattern [pattern ...]]")
 def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Unsubscribes from all or some patterns."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.patterns)] or [None]
@@ -84,7 +82,6 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     "publish channel message",
     "pubsub loading stale fast may_replicate",
     channels=Channels(1),
-    complexity="O(listeners + patterns)",
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
     """Publishes a message to a channel, and returns how many clients received it."""
@@ -100,11 +97,9 @@ _SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
 @pubsub_command(
     "ssubscribe shardchannel [shardchannel ...]",
     _SUBSCRIBES,
-    since="7.0.0",
     keys=_SHARD_CHANNELS,
     access="not_key",
     channels=Channels(-1),
-    complexity="O(channels)",
 )
 def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to shard channels. The engine is one shard, so every channel is accepted."""
@@ -115,10 +110,8 @@ def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 
 @pubsub_command(
     "sunsubscribe [shardchannel [shardchannel ...]]",
-    since="7.0.0",
     keys=_SHARD_CHANNELS,
     access="not_key",
-    complexity="O(channels)",
 )
 def sunsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Unsubscribes from all or some shard channels."""
@@ -130,11 +123,9 @@ def sunsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 @pubsub_command(
     "spublish shardchannel message",
     "pubsub loading stale fast may_replicate",
-    since="7.0.0",
     keys=Keys(1, 1, 1, are_channels=True),
     access="not_key",
     channels=Channels(1),
-    complexity="O(listeners)",
 )
 def spublish(ctx: Context, argv: list[bytes]) -> Reply:
     """Publishes a message to a shard channel, and returns how many clients received it."""
@@ -149,9 +140,7 @@ pubsub_subcommand = container(
     "pubsub",
     "Commands that inspect channels and their subscribers.",
     group="pubsub",
-    since="2.8.0",
     flags="pubsub loading stale",
-    help_since="6.2.0",
 )
 
 
@@ -164,13 +153,13 @@ def _listeners(argv: list[bytes], channels: Mapping[bytes, Collection[Session]])
     return [part for name in argv[2:] for part in (name, len(channels.get(name, ())))]
 
 
-@pubsub_subcommand("channels [pattern]", complexity="O(channels)")
+@pubsub_subcommand("channels [pattern]")
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the channels that have subscribers."""
     return _channels(argv, ctx.pubsub.channels)
 
 
-@pubsub_subcommand("numsub [channel [channel ...]]", complexity="O(channels named)")
+@pubsub_subcommand("numsub [channel [channel ...]]")
 def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of subscribers of each given channel."""
     return _listeners(argv, ctx.pubsub.channels)
@@ -182,13 +171,13 @@ def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
     return len(ctx.pubsub.patterns)
 
 
-@pubsub_subcommand("shardchannels [pattern]", since="7.0.0", complexity="O(channels)")
+@pubsub_subcommand("shardchannels [pattern]")
 def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the shard channels that have subscribers."""
     return _channels(argv, ctx.pubsub.shard_channels)
 
 
-@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]", since="7.0.0", complexity="O(channels named)")
+@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]")
 def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of subscribers of each given shard channel."""
     return _listeners(argv, ctx.pubsub.shard_channels)

@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Complexity of the work before the background work starts.
-_IMAGE = "O(keys + open segments + blocks of pending entries); strings and sealed segments are not copied."
-
-
-@server_command("save", "admin no_async_loading no_multi", complexity="O(N) with N bytes of data.")
+@server_command("save", "admin no_async_loading no_multi")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot, and blocks all clients until it is on disk."""
     return ctx.durability.save()
 
 
-@server_command("bgsave [SCHEDULE]", "admin no_async_loading", complexity=_IMAGE)
+@server_command("bgsave [SCHEDULE]", "admin no_async_loading")
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts to write a snapshot of the current data in the background."""
     schedule = len(argv) > 1
@@ -42,13 +38,13 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.last_save()
 
 
-@server_command("bgrewriteaof", "admin no_async_loading", complexity=_IMAGE)
+@server_command("bgrewriteaof", "admin no_async_loading")
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Starts to compact the append-only file in the background."""
     return ctx.durability.rewrite_log(within=ctx.session.in_exec)
 
 
-@generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0")
+@generic_command("waitaof numlocal numreplicas timeout", "blocking")
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until earlier writes are on the disk of this server, of a number of replicas, or of both.
 
@@ -89,7 +85,7 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 # -- as a master ------------------------------------------------------------------------------------------------------
 
 
-@server_command("replconf [option value ...]", "admin loading stale", since="3.0.0", arity=-1)
+@server_command("replconf [option value ...]", "admin loading stale", arity=-1)
 def replconf(ctx: Context, argv: list[bytes]) -> Reply:
     """Configures the replication link: replicas announce their capabilities and their offset."""
     if len(argv) % 2 == 0:
@@ -124,7 +120,7 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
             raise CommandError(b"ERR Unrecognized REPLCONF option: " + option)
 
 
-@server_command("psync replicationid offset", "admin no_async_loading no_multi", since="2.8.0", arity=-3)
+@server_command("psync replicationid offset", "admin no_async_loading no_multi", arity=-3)
 def psync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica, which receives missing data and then all writes."""
     hands_over = len(argv) > 3 and argv[3].upper() == b"FAILOVER"
@@ -132,14 +128,14 @@ def psync(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@server_command("sync", "admin no_async_loading no_multi", since="1.0.0")
+@server_command("sync", "admin no_async_loading no_multi")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica without partial resynchronization: it receives all data and then all writes."""
     ctx.replication.synchronise(ctx.session, b"", -1)
     return NO_REPLY
 
 
-@generic_command("wait numreplicas timeout", "blocking", since="3.0.0")
+@generic_command("wait numreplicas timeout", "blocking")
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until a number of replicas have all earlier writes, and returns how many replicas have them.
 
@@ -178,11 +174,11 @@ def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.replication.follow(host, int(port))
 
 
-for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
-    server_command(f"{_name} <host port | NO ONE>", "admin stale no_async_loading", since=_since)(_replicaof)
+for _name in ("replicaof", "slaveof"):
+    server_command(f"{_name} <host port | NO ONE>", "admin stale no_async_loading")(_replicaof)
 
 
-@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin stale", since="6.2.0")
+@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin stale")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
     """Pauses writes until a replica is up to date, makes it the master, and becomes its replica. ABORT cancels this."""
     args = Args(argv)
@@ -209,7 +205,7 @@ def failover(ctx: Context, argv: list[bytes]) -> Reply:
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
-@server_command("role", "loading stale fast", since="2.8.12", acl="admin dangerous")
+@server_command("role", "loading stale fast", acl="admin dangerous")
 def role(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the server's role and its replication peers."""
     return ctx.replication.role()

@@ -35,15 +35,13 @@ def multi(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@transaction_command("exec", "loading stale skip_slowlog", complexity="Depends on the commands queued.")
+@transaction_command("exec", "loading stale skip_slowlog")
 def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs the commands queued since MULTI, unless a watched key has changed."""
     return _execute(ctx, stops=False)
 
 
-@transaction_command(
-    "ps.exec", "loading stale skip_slowlog", since="8.10.0", complexity="Depends on the commands queued."
-)
+@transaction_command("ps.exec", "loading stale skip_slowlog")
 def ps_exec(ctx: Context, argv: list[bytes]) -> Reply:
     """Runs the commands queued since MULTI until one fails, unless a watched key has changed.
 
@@ -96,7 +94,7 @@ def _in_pages(replies: Array) -> Pages:
     )
 
 
-@transaction_command("discard", since="2.0.0", complexity="O(N) with N commands queued and keys watched.")
+@transaction_command("discard")
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
     """Discards the commands queued since MULTI."""
     if ctx.session.multi is None:
@@ -105,7 +103,7 @@ def discard(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@transaction_command("watch key [key ...]", keys=ALL_KEYS, access="RO", since="2.2.0", complexity="O(keys)")
+@transaction_command("watch key [key ...]", keys=ALL_KEYS, access="RO")
 def watch(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the next EXEC discard its commands if one of the keys has changed by then."""
     session, db = ctx.session, ctx.db
@@ -116,7 +114,7 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@transaction_command("unwatch", since="2.2.0")
+@transaction_command("unwatch")
 def unwatch(ctx: Context, argv: list[bytes]) -> Reply:
     """Stops watching all keys."""
     ctx.changes.unwatch(ctx.session)

@@ -53,8 +53,6 @@ FEW_ENTRIES = 32
 @stream_command(
     "ps.columns key start end [COUNT count] [BYTES bytes] [FIELDS numfields name [name ...]]",
     "readonly",
-    since="8.10.0",
-    complexity="O(log(length) + N) with N entries returned.",
 )
 def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs in order, as columns if they are stored in columns.
@@ -182,8 +180,6 @@ _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERI
 @stream_command(
     "ps.add key count field positions values [field positions values ...]",
     "write denyoom",
-    since="8.10.0",
-    complexity="O(N) with N entries added.",
 )
 def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds entries to a stream from columns, creating the stream if it does not exist, and returns their number.

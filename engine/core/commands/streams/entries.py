@@ -72,7 +72,7 @@ def listed(ctx: Context, argv: list[bytes], words: list[bytes], part: PartWithRe
     return ctx.in_steps(argv, work())
 
 
-@stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
+@stream_command("xdel key id [id ...]", "write fast", access="RW delete")
 def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes entries of a stream, and returns how many existed."""
     if ctx.db.stream(argv[1]) is None:
@@ -119,8 +119,6 @@ def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
     "xdelex key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
     "write fast",
     access="RW delete",
-    since="8.2.0",
-    complexity="O(1) for each ID.",
 )
 def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes entries of a stream, with a policy for references in consumer groups.
@@ -173,7 +171,6 @@ def _delete_with_policy(
     "xtrim key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
     "write",
     access="RW delete",
-    complexity="O(N) with N entries removed.",
 )
 def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes entries from the beginning of a stream, and returns how many."""
@@ -241,7 +238,6 @@ def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bo
 @stream_command(
     "xrange key start end [COUNT count]",
     "readonly",
-    complexity="O(log(length) + N) with N entries returned.",
 )
 def xrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs, in order."""
@@ -252,7 +248,6 @@ def xrange(ctx: Context, argv: list[bytes]) -> Reply:
 @stream_command(
     "xrevrange key end start [COUNT count]",
     "readonly",
-    complexity="O(log(length) + N) with N entries returned.",
 )
 def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs, in reverse order."""

@@ -132,7 +132,7 @@ def _parse_range(args: Args) -> tuple[int, int]:
     return after + 1, upto
 
 
-@stream_command("ps.state key [group]", "readonly fast", since="8.10.0", complexity="O(1)")
+@stream_command("ps.state key [group]", "readonly fast")
 def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the counters of XINFO STREAM and XINFO GROUPS, without entries.
 
@@ -159,8 +159,6 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 @stream_command(
     "ps.nth key after count",
     "readonly fast",
-    since="8.10.0",
-    complexity="O(log(length) + S) with S segments between `after` and the returned ID.",
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the count-th entry after an ID, or of the last entry if fewer entries follow.
@@ -180,9 +178,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     return [ids.text(stream.last_entry_id), stream.count(after + 1, ids.MAX_ID)]
 
 
-@stream_command(
-    "ps.split key after upto parts", "readonly", since="8.10.0", complexity="O(parts + S) with S segments in the range."
-)
+@stream_command("ps.split key after upto parts", "readonly")
 def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns IDs that split a range of a stream into parts whose sizes differ by at most one entry.
 
@@ -211,8 +207,6 @@ def _part(end: int, size: int) -> Reply:
 @stream_command(
     "ps.deliver key group consumer after upto [TIME unix-time-milliseconds]",
     "write",
-    since="8.10.0",
-    complexity="O(N) with N entries delivered, at the speed of copying their IDs.",
 )
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries of a range to a consumer group's pending entries list, without returning them.
@@ -267,9 +261,7 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
     return len(delivered[0])
 
 
-@stream_command(
-    "ps.ackrange key group after upto", "write", since="8.10.0", complexity="O(B) with B blocks of pending entries."
-)
+@stream_command("ps.ackrange key group after upto", "write")
 def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges all pending entries of a range, and returns how many."""
     key, name = argv[1], argv[2]
@@ -317,8 +309,6 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
     "write denyoom",
     keys=Keys(1, 2, 1),
     access="RW insert, RO access",
-    since="8.10.0",
-    complexity="O(N) with N entries added.",
 )
 def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries in a field of a hash to a stream, and returns how many.

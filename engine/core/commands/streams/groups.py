@@ -146,7 +146,7 @@ def record_position(ctx: Context, ref: GroupRef) -> None:
 
 
 xgroup_subcommand = container(
-    "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
+    "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", keys=SUB_KEY
 )
 
 
@@ -229,7 +229,7 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@xgroup_subcommand("destroy key group", "write", access="RW delete", complexity="O(N) with N pending entries.")
+@xgroup_subcommand("destroy key group", "write", access="RW delete")
 def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
     """Destroys a consumer group."""
     key, name = argv[2], argv[3]
@@ -244,7 +244,7 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@xgroup_subcommand("createconsumer key group consumer", "write denyoom", access="RW insert", since="6.2.0")
+@xgroup_subcommand("createconsumer key group consumer", "write denyoom", access="RW insert")
 def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates a consumer in a consumer group."""
     ref = _need_group(ctx, argv[2], argv[3])
@@ -254,9 +254,7 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@xgroup_subcommand(
-    "delconsumer key group consumer", "write", access="RW delete", complexity="O(N) with N pending entries."
-)
+@xgroup_subcommand("delconsumer key group consumer", "write", access="RW delete")
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes a consumer, and returns the number of its pending entries."""
     key, name = argv[2], argv[3]
@@ -335,7 +333,6 @@ xinfo_subcommand = container(
     "Commands that inspect streams and consumer groups.",
     group="stream",
     acl="stream",
-    since="5.0.0",
     flags="readonly",
     keys=SUB_KEY,
 )
@@ -382,7 +379,7 @@ def shown_lag(group: Group, stream: Stream) -> Reply:
     return None if lag is None else shown(lag)
 
 
-@xinfo_subcommand("stream key [FULL [COUNT count]]", complexity="O(1); FULL: O(N) with N entries reported.")
+@xinfo_subcommand("stream key [FULL [COUNT count]]")
 def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns information about a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
@@ -471,7 +468,7 @@ def _consumers(group: Group, row: Callable[[Consumer], Reply]) -> Generator[None
 _name_of = attrgetter("name")
 
 
-@xinfo_subcommand("groups key", complexity="O(groups)")
+@xinfo_subcommand("groups key")
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
@@ -500,7 +497,7 @@ def _group(stream: Stream, name: bytes, group: Group) -> Reply:
     )
 
 
-@xinfo_subcommand("consumers key groupname", complexity="O(consumers)")
+@xinfo_subcommand("consumers key groupname")
 def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumers of a consumer group."""
     stream = need_stream(ctx, argv[2], reading=True)

@@ -34,7 +34,7 @@ from engine.core.streams.trimming import ACKED, DELREF, Work, drop_references, u
 from engine.text import messages
 
 
-@stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
+@stream_command("xack key group id [id ...]", "write fast")
 def xack(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges entries: removes them from a group's pending entries list."""
     stream = ctx.db.read_stream(argv[1])
@@ -56,8 +56,6 @@ def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], wo
     "xackdel key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
     "write fast",
     access="RW update delete",
-    since="8.2.0",
-    complexity="O(1) for each ID.",
 )
 def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges entries and deletes them from the stream.
@@ -112,8 +110,6 @@ def _acknowledge_and_delete(
 @stream_command(
     "xnack key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
     "write fast",
-    since="8.8.0",
-    complexity="O(1) for each ID.",
 )
 def xnack(ctx: Context, argv: list[bytes]) -> Reply:
     """Releases pending entries: they no longer have an owner, and XREADGROUP with CLAIM delivers them first."""
@@ -196,7 +192,6 @@ def _give_back(
 @stream_command(
     "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
     "readonly",
-    complexity="O(N) with N entries returned; with IDLE or a consumer, N is the number of entries scanned.",
 )
 def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a summary of a group's pending entries, or the entries themselves."""
@@ -400,7 +395,6 @@ class Claim:
     "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
     "[FORCE] [JUSTID] [LASTID lastid]",
     "write fast",
-    complexity="O(log N) for each ID, with N pending entries.",
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
@@ -498,8 +492,6 @@ def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, opti
     "xautoclaim key group consumer min-idle-time start [COUNT count] [JUSTID]",
     "write fast",
     access="RW delete",
-    since="6.2.0",
-    complexity="O(COUNT)",
 )
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Scans pending entries from an ID on, and makes a consumer the owner of the idle ones."""

@@ -383,7 +383,6 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     "xread [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
     "readonly blocking movablekeys",
     keys=Keys(find=find_keys),
-    complexity="O(keys + N) with N entries returned.",
 )
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
@@ -444,7 +443,6 @@ def _group_start(word: bytes) -> int:
     "write blocking movablekeys",
     keys=Keys(find=find_keys),
     access="RO access",
-    complexity="O(keys + N) with N entries returned.",
 )
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Delivers new or pending entries of several streams to a consumer of a group; with BLOCK, waits for them."""

@@ -82,7 +82,6 @@ class _Options:
     "xadd key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
     "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
     "write denyoom fast",
-    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
 )
 def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Appends an entry to a stream, creating the stream if it does not exist."""
@@ -239,7 +238,7 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast", since="8.6.0")
+@stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast")
 def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets how many idempotent IDs a stream keeps per producer, and for how long."""
     producers = ctx.streams.producers_of(need_stream(ctx, argv[1]))
@@ -273,7 +272,7 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@stream_command("xidmprecord key producer-id idempotent-id id", "write denyoom fast", since="8.6.2")
+@stream_command("xidmprecord key producer-id idempotent-id id", "write denyoom fast")
 def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     """Records the idempotent ID of an entry; an internal command."""
     _, key, producer, iid, word = argv

@@ -170,7 +170,6 @@ def test_errors_are_those_of_xrange():
         assert run("PS.COLUMNS", *words).args == run("XRANGE", *words).args
     for words in (("BYTES", 0), ("BYTES", "x"), ("FIELDS", 2, "f"), ("FIELDS", -1), ("FIELDS", 0, "f"), ("FIELDS",)):
         assert type(run("PS.COLUMNS", "s", "-", "+", *words)) is CommandError
-    assert run("COMMAND", "GETKEYS", "PS.COLUMNS", "s", "-", "+", "FIELDS", 1, "f") == [b"s"]
     (columns,) = run("COMMAND", "INFO", "PS.COLUMNS")
     (xrange,) = run("COMMAND", "INFO", "XRANGE")
     assert (columns[1], columns[2:6]) == (-4, xrange[2:6])

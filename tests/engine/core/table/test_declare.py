@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
 from engine.core.protocol.replies import Reply
+from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, Option
 from engine.core.table.declare import Family, container
 from engine.core.table.registry import COMMANDS, NO_KEYS, ONE_KEY, Command
+from tests.harness.syntax import Argument, arguments
 
-FAMILY = Family(group="list", acl="list", since="2.0.0", flags="write", keys=ONE_KEY)
+FAMILY = Family(group="list", acl="list", flags="write", keys=ONE_KEY)
 
 
 @pytest.fixture
@@ -45,13 +48,13 @@ def test_a_name_is_declared_once() -> None:
 @pytest.mark.usefixtures("added")
 def test_a_container_has_subcommands_and_help() -> None:
     """Only the subcommands of a container have keys and categories, and HELP lists the declared ones."""
-    subcommand = container("x.box", "Holds.", group="list", since="4.0.0", acl="list", keys=ONE_KEY, help_since="5.0.0")
+    subcommand = container("x.box", "Holds.", group="list", acl="list", keys=ONE_KEY)
     subcommand("put key <ON | OFF>", "write")(handler)
     box = COMMANDS[b"X.BOX"]
     assert (box.arity, box.acl, box.keys, set(box.subcommands)) == (-2, set(), NO_KEYS, {b"PUT", b"HELP"})
     put, show = box.subcommands[b"PUT"], box.subcommands[b"HELP"]
     assert (put.full_name, put.arity, put.acl, put.keys) == (b"x.box|put", 4, {"list"}, ONE_KEY)
-    assert (show.arity, show.since, show.keys) == (2, "5.0.0", NO_KEYS)
+    assert (show.arity, show.keys) == (2, NO_KEYS)
     assert show.handler(None, [b"X.BOX", b"HELP"]) == [
         b"X.BOX <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         b"PUT <key> (ON|OFF)",
@@ -64,7 +67,7 @@ def test_a_container_has_subcommands_and_help() -> None:
 @pytest.mark.usefixtures("added")
 def test_a_container_may_run_without_a_subcommand() -> None:
     """A container that runs without a subcommand has its own flags and categories, and HELP describes it."""
-    container("x.lone", "Counts.", group="list", since="4.0.0", acl="list", flags="stale", alone=handler)
+    container("x.lone", "Counts.", group="list", acl="list", flags="stale", alone=handler)
     lone = COMMANDS[b"X.LONE"]
     assert (lone.handler, lone.arity, lone.acl, lone.flags) == (handler, -1, {"list"}, {"stale"})
     assert lone.subcommands[b"HELP"].handler(None, [])[1:3] == [b"(no subcommand)", b"    Counts."]
@@ -79,3 +82,30 @@ def test_help_has_every_subcommand(command: Command) -> None:
     called = {line.partition(b" ")[0] for line in lines[1::2]}
     assert called - {b"(no"} == set(command.subcommands)
     assert all(line.startswith(b"    ") and len(line) > 5 for line in lines[2::2])
+
+
+def test_every_declaration_has_a_summary_and_a_valid_syntax() -> None:
+    """All commands of the table have a summary, and commands with arguments list them."""
+    for parent in COMMANDS.values():
+        for command in (parent, *parent.subcommands.values()):
+            found = arguments(command.syntax)
+            words = len(command.name.split("|"))
+            takes_more = command.arity > words or command.arity < -words
+            assert bool(found) or not takes_more or command.subcommands or command.name == "quit", command.name
+            assert re.fullmatch(r"[A-Z].*\.", command.summary), command.name
+
+
+@pytest.mark.parametrize(("name", "options"), [(b"xadd", ADD_OPTIONS), (b"xtrim", TRIM_OPTIONS)])
+def test_declared_options_are_those_of_the_option_table(name: bytes, options: dict[bytes, Option]) -> None:
+    """The declarations of XADD and XTRIM and the table of their options name the same tokens, with the same values."""
+    parts = [part for argument in arguments(COMMANDS[name.upper()].syntax) for part in flattened(argument)]
+    options_in_syntax = [part for part in parts if part.token.isalpha()]
+    counts = {part.token.encode(): len(part.parts) or int(part.kind != "pure-token") for part in options_in_syntax}
+    # The threshold is an argument without a token.
+    counts |= {b"MAXLEN": 1, b"MINID": 1}
+    assert counts == {token: option.values for token, option in options.items()}
+
+
+def flattened(argument: Argument) -> list[Argument]:
+    """Return an argument and all its parts, except the parts of an option with several values."""
+    return [argument, *(inner for part in argument.parts if not argument.token for inner in flattened(part))]

@@ -25,9 +25,9 @@ def together(client: Client, *lines: str) -> list[Any]:
 @pytest.mark.parametrize("busy", [(), ("BGSAVE",)], ids=["idle", "while saving"])
 def test_a_flush_is_saved(tmp_path, busy):
     """FLUSHALL writes a snapshot if there are save points: no change is left to save, and no key comes back."""
-    flags = ("--save", "3600 1000000", "--enable-debug-command", "yes")
+    flags = ("--save", "3600 1000000")
     with life(tmp_path, *flags) as (running, client):
-        assert client("DEBUG POPULATE 50000 key 50") == b"OK"
+        assert client("MSET " + " ".join(f"key:{number} value" for number in range(50_000))) == b"OK"
         assert client("SAVE") == b"OK"
         assert together(client, "SET more 1", *busy, "FLUSHALL")[-1] == b"OK"
         wait_for(lambda: b"rdb_changes_since_last_save:0\r\n" in client("INFO persistence"), "the flush to be saved")
