@@ -217,7 +217,6 @@ CASES: list[tuple[Scene, list[Case]]] = [
         [
             Case("HGETALL of a million", _fixed("HGETALL", "hash")),
             Case("HSCAN COUNT a million", _fixed("HSCAN", "hash", 0, "COUNT", MILLION)),
-            Case("HRANDFIELD of 100,000", lambda bench: command("HRANDFIELD", "hash", bench.scaled(100_000))),
             Case("HSET of 100,000 fields", _new_fields),
             Case("DUMP of a hash", _fixed("DUMP", "hash")),
             Case("BGSAVE, a hash of a million", _fixed("BGSAVE"), after=_BACKGROUND),

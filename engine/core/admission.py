@@ -24,10 +24,8 @@ NOT_QUEUED = {*EXECUTING, "discard", "multi", "watch", "quit", "reset"}
 _IN_SUBSCRIPTION = {
     "subscribe",
     "psubscribe",
-    "ssubscribe",
     "unsubscribe",
     "punsubscribe",
-    "sunsubscribe",
     "ping",
     "quit",
     "reset",

@@ -123,7 +123,7 @@ _PAUSE_CHECK_MS = 100
 
 
 class Core:
-    """All state of one server. ``pick(n)``, the only source of randomness, returns a random integer from 0 to n - 1."""
+    """All state of one server. Replies and effects depend on the commands and their times only, not on chance."""
 
     __slots__ = (
         "_ctx",
@@ -143,9 +143,9 @@ class Core:
         "telemetry",
     )
 
-    def __init__(self, config: Config, pick: Callable[[int], int]) -> None:
+    def __init__(self, config: Config) -> None:
         self.config = config
-        self.changes = changes = Changes(pick)
+        self.changes = changes = Changes()
         self.streams = Streams(config)
         self.databases = [Database(index, changes) for index in range(config.integer("databases"))]
         #: Replies and messages for sessions other than the caller's.

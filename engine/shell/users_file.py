@@ -6,7 +6,6 @@ The file is replaced atomically: a reader during a save sees the old content.
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +52,6 @@ class UsersFile:
 
 def start_accounts(config: Config, accounts: Accounts) -> None:
     """Load the users from the configuration or from the file. Raises ConfigError on failure."""
-    accounts.draw = secrets.randbelow
     config.shown_users = accounts.configured
     name = config.text("aclfile")
     if name and config.users:

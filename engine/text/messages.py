@@ -92,7 +92,6 @@ BAD_DUMP_BODY = b"ERR Bad data format"
 
 # -- strings and hashes -------------------------------------------------------------------------------------------
 OVERFLOW = b"ERR increment or decrement would overflow"
-NOT_FINITE = b"ERR increment would produce NaN or Infinity"
 
 
 # -- entries ------------------------------------------------------------------------------------------------------
@@ -195,7 +194,6 @@ def rule_refused(rule: bytes, reason: bytes) -> bytes:
 
 # -- the ACL command ----------------------------------------------------------------------------------------------
 USER_NAME = b"ERR Usernames can't contain spaces or null characters"
-BITS = b"ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
 NO_FILE = (
     b"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER "
     b"command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store "

@@ -29,7 +29,7 @@ class World:
     """A core whose keys can be copied."""
 
     def __init__(self, values: Iterable[tuple[bytes, Any]] = ()) -> None:
-        self.core = Core(Config(), lambda n: 0)
+        self.core = Core(Config())
         self.session = self.core.open_session(0)
         self.now_us = 1_700_000_000_000_000
         self.core.changes.set_time(self.now_us)

@@ -23,7 +23,7 @@ NUMBERS = (
 NUMERIC = {"integer", "double", "unix-time"}
 #: Groups and commands that are left out, because their replies depend on the server or on chance, or never come.
 LEFT_OUT_GROUPS = {"server", "connection", "cluster", "pubsub", "transactions"}
-LEFT_OUT = {"wait", "waitaof", "randomkey", "scan", "dump", "restore", "object|freq", "object|idletime"}
+LEFT_OUT = {"wait", "waitaof", "scan", "dump", "restore", "object|freq", "object|idletime"}
 #: Commands that create a value of each type before each tested command.
 SCENE = (
     *("SET string 10", "HSET hash f 10 g 2"),
@@ -83,9 +83,8 @@ def generated() -> Iterator[list[str]]:
 
 
 def is_excused(words: list[str]) -> bool:
-    """Return whether replies may differ: random choices, and features that Redis 8.6 lacks."""
-    newer = words[0] == "XNACK" or not {"MAXCOUNT", "MAXSIZE"}.isdisjoint(words)
-    return newer or words[0] == "HRANDFIELD"
+    """Return whether replies may differ: features that Redis 8.6 lacks."""
+    return words[0] == "XNACK" or not {"MAXCOUNT", "MAXSIZE"}.isdisjoint(words)
 
 
 class Side:

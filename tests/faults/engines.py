@@ -106,7 +106,7 @@ class Engine:
         for name, value in words.items():
             config.put(name.replace("_", "-"), value.encode())
         config.put("dir", os.fsencode(directory))
-        self.core = Core(config, lambda n: 0)
+        self.core = Core(config)
         self.files = files or Disk()
         self.workers = HandWorkers(at_once=at_once)
         self.seconds = 100.0

@@ -30,7 +30,7 @@ Story = Callable[[Engine], Iterator[Any]]
 
 def states_of(lines: Iterable[str]) -> list[Any]:
     """Return the data after none, one, two ... of the commands."""
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     core.changes.set_time(NOW_US)
     session = core.open_session(NOW_US)
     found = [state(core)]

@@ -23,7 +23,7 @@ _NOW_US = 1_700_000_000_000_000
 
 def on_core(case: Case, n: int) -> float:
     """Return the seconds that a command takes on a new core: all its steps, its reply, and closing its session."""
-    core = Core(Config(), lambda most: 0)
+    core = Core(Config())
     core.changes.recording = True
     core.allow_steps()
     session = core.open_session(_NOW_US)

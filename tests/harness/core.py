@@ -78,7 +78,7 @@ class CoreServer(Server):
         super().__init__()
         self.proto = proto
         self.clock = Clock()
-        self.core = Core(Config(), lambda n: 0)
+        self.core = Core(Config())
         self.core.changes.recording = True
         #: Effects of all commands so far: database index and arguments.
         self.effects: list[tuple[int, list[bytes]]] = []

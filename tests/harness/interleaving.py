@@ -168,7 +168,7 @@ class Server:
     """A core in this process whose state can be read and set."""
 
     def __init__(self, hidden: Sequence[bytes] = ()) -> None:
-        self._core = Core(Config(), lambda n: 0)
+        self._core = Core(Config())
         self._hidden = set(hidden)
         self._sessions: dict[tuple[int, int], Session] = {}
         self._session = self._core.open_session(_NOW_US)

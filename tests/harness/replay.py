@@ -21,12 +21,12 @@ from engine.wire.parser import RequestParser
 NOW_US = 1_700_000_000_000_000
 
 
-def new_core(pick: Any = None, **settings: str) -> Core:
+def new_core(**settings: str) -> Core:
     """Return a core that records its effects; ``settings`` are directives, with _ instead of -."""
     config = Config()
     for name, value in settings.items():
         assert config.change([(name.replace("_", "-").encode(), value.encode())]) is None
-    core = Core(config, pick or (lambda n: 0))
+    core = Core(config)
     core.changes.recording = True
     core.changes.set_time(NOW_US)
     return core

@@ -65,7 +65,7 @@ def test_every_command_replies_to_any_arguments(seed):
     core: Any = None
     for number in range(COUNT):
         if number % 50 == 0:
-            core = Core(Config(), lambda n: 0)
+            core = Core(Config())
             session = core.open_session(NOW_US)
             for text in SETUP:
                 core.execute(session, text.encode().split(), NOW_US)

@@ -113,8 +113,6 @@ class Accounts:
         self._changes = changes
         self._sessions = sessions
         self._close = close
-        #: ``draw(n)`` returns a random integer from 0 to n - 1. The shell replaces it with an unpredictable source.
-        self.draw: Callable[[int], int] = changes.pick
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)
         self.users: dict[bytes, User] = {DEFAULT: self.default}
@@ -157,9 +155,7 @@ class Accounts:
         """Replace a user's rules, and close the connections of subscribers that have lost access to a channel."""
         old.become(new)
         for session in list(self._sessions):
-            if session.user is old and not new.may_subscribe(
-                (*session.channels, *session.shard_channels), session.patterns
-            ):
+            if session.user is old and not new.may_subscribe(session.channels, session.patterns):
                 self._close(session)
         self.changed()
 

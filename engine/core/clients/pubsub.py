@@ -23,8 +23,6 @@ class PubSub:
         self._outbox = outbox
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
-        #: Channels of SSUBSCRIBE, which are independent of other channels with the same name.
-        self.shard_channels: dict[bytes, dict[Session, None]] = {}
         self._matchers: dict[bytes, Matcher] = {}
         #: The letters of notify-keyspace-events, with ``A`` expanded; empty if no events are published.
         self.keyspace_events: frozenset[str] = frozenset()
@@ -50,21 +48,10 @@ class PubSub:
         session.patterns.add(pattern)
         _count(session)
 
-    def subscribe_shard(self, session: Session, channel: bytes) -> None:
-        """Subscribe the session to the shard channel ``channel``."""
-        self.shard_channels.setdefault(channel, {})[session] = None
-        session.shard_channels.add(channel)
-        _count(session)
-
     def unsubscribe(self, session: Session, channel: bytes) -> None:
         """Unsubscribe the session from ``channel``."""
         session.channels.discard(channel)
         self._leave(self.channels, channel, session)
-
-    def unsubscribe_shard(self, session: Session, channel: bytes) -> None:
-        """Unsubscribe the session from the shard channel ``channel``."""
-        session.shard_channels.discard(channel)
-        self._leave(self.shard_channels, channel, session)
 
     def unsubscribe_pattern(self, session: Session, pattern: bytes) -> None:
         """Unsubscribe the session from ``pattern``."""
@@ -88,8 +75,6 @@ class PubSub:
             self.unsubscribe(session, channel)
         for pattern in list(session.patterns):
             self.unsubscribe_pattern(session, pattern)
-        for channel in list(session.shard_channels):
-            self.unsubscribe_shard(session, channel)
 
     def publish(self, channel: bytes, message: bytes) -> int:
         """Send ``message`` to subscribers of ``channel`` and of matching patterns; return the number of deliveries."""
@@ -103,12 +88,6 @@ class PubSub:
                     outbox.append((session, Push([b"pmessage", pattern, channel, message])))
         return len(outbox) - before
 
-    def publish_to_shard(self, channel: bytes, message: bytes) -> int:
-        """Send ``message`` to the subscribers of the shard channel ``channel``; return the number of deliveries."""
-        listeners = self.shard_channels.get(channel, ())
-        self._outbox += [(session, Push([b"smessage", channel, message])) for session in listeners]
-        return len(listeners)
-
     def keyspace_event(self, kind: str, event: bytes, key: bytes, db: int) -> None:
         """Publish an event of class ``kind`` on the channels that notify-keyspace-events enables."""
         events = self.keyspace_events
@@ -120,4 +99,4 @@ class PubSub:
 
 
 def _count(session: Session) -> None:
-    session.subscriptions = len(session.channels) + len(session.patterns) + len(session.shard_channels)
+    session.subscriptions = len(session.channels) + len(session.patterns)

@@ -89,7 +89,6 @@ class Session:
         "patterns",
         "proto",
         "reply_mode",
-        "shard_channels",
         "subscriptions",
         "user",
         "waiter",
@@ -126,8 +125,7 @@ class Session:
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
-        self.shard_channels: set[bytes] = set()
-        #: Total number of the three kinds of subscriptions.
+        #: Total number of both kinds of subscriptions.
         self.subscriptions = 0
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.

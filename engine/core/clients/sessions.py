@@ -210,7 +210,7 @@ def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> by
         (b"db", session.db),
         (b"sub", len(session.channels)),
         (b"psub", len(session.patterns)),
-        (b"ssub", len(session.shard_channels)),
+        (b"ssub", 0),
         (b"multi", queued),
         (b"watch", len(session.watching)),
         (b"qbuf", buffers.commands),

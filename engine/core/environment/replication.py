@@ -33,7 +33,7 @@ class Replication:
     # -- as a master ------------------------------------------------------------------------------------------------
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """Send a published message to the subscribers of replicas. ``argv`` is the PUBLISH or SPUBLISH command.
+        """Send a published message to the subscribers of replicas. ``argv`` is the PUBLISH command.
 
         The message follows earlier writes in the stream. With ``within``, the command runs in a transaction, and the
         message follows all of the transaction's writes.

@@ -36,10 +36,7 @@ class Watcher(Protocol):
 
 
 class Changes:
-    """The changes of one core.
-
-    ``pick(n)`` returns a random number in 0 .. n-1; it is the core's only source of randomness.
-    """
+    """The changes of one core."""
 
     __slots__ = (
         "_expiry_holders",
@@ -55,15 +52,13 @@ class Changes:
         "now",
         "now_us",
         "on_event",
-        "pick",
         "ready",
         "recording",
         "replaying",
         "watchers",
     )
 
-    def __init__(self, pick: Callable[[int], int]) -> None:
-        self.pick = pick
+    def __init__(self) -> None:
         #: Current time in milliseconds since the epoch.
         self.now = 0
         #: Current time in microseconds since the epoch.

@@ -160,25 +160,6 @@ class Database:
             keys = [key for key in keys if key in self]
         return following, keys
 
-    def random_key(self) -> bytes | None:
-        """Return a random key that is not due; None if there is no such key.
-
-        As in Redis, a key that is due is returned if expiry is held, such as on a replica, and all keys are due.
-        """
-        names = self._table.names
-        if self.changes.expiry_held_until > self.changes.now:
-            live = self.keys() or names
-            return live[self.changes.pick(len(live))] if live else None
-        while names:
-            key = names[self.changes.pick(len(names))]
-            if key in self:
-                return key
-            if self.holds(key):
-                # The key is only hidden. Others may be, too.
-                live = self.keys()
-                return live[self.changes.pick(len(live))] if live else None
-        return None
-
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def add(self, key: bytes, value: Value, changes: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The keys of a database with their values, for look-ups, SCAN and RANDOMKEY.
+"""The keys of a database with their values, for look-ups and SCAN.
 
 The keys fill slots without gaps: the last key moves to the slot of a removed key. An iteration goes from the last slot
 to the first, and its cursor is the number of slots still ahead. Keys only move towards the first slot, so a key that

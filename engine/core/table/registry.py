@@ -24,25 +24,18 @@ class Keys:
     """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
     If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv.
-    ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO reports like keys.
     """
 
     first: int = 0
     last: int = 0
     step: int = 0
     find: KeyFinder | None = None
-    are_channels: bool = False
-
-    @property
-    def are_none(self) -> bool:
-        """Whether the command never has a key."""
-        return self.are_channels or (self.find is None and not self.first)
 
     def of(self, argv: list[bytes]) -> list[bytes]:
         """Return the keys in ``argv`` (all words of the command, including the name)."""
         if self.find is not None:
             return self.find(argv)
-        if self.are_none:
+        if not self.first:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
         return argv[self.first : last + 1 : self.step]

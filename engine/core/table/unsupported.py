@@ -68,6 +68,7 @@ UNSUPPORTED = (
         _names("psetex setex"),
         "`SET` has all its options, such as `EX`, `NX` and `IFEQ`",
     ),
+    Unsupported("other hash commands", _names("hincrbyfloat hrandfield"), "`HINCRBY` and `HSCAN`"),
     Unsupported(
         "other string commands",
         _names("delex digest getrange incrbyfloat increx lcs msetex msetnx setrange substr"),
@@ -114,10 +115,16 @@ UNSUPPORTED = (
         "above `maxmemory`, adding data is rejected; `maxmemory-policy` is ignored",
     ),
     Unsupported(
+        "shard channels",
+        _names("ssubscribe sunsubscribe spublish pubsub|shardchannels pubsub|shardnumsub"),
+        "`SUBSCRIBE` and `PUBLISH`",
+    ),
+    Unsupported(
         "cluster commands",
         _names("restore-asking trimslots"),
         "one engine is one shard; CLUSTER and related commands are refused",
     ),
+    Unsupported("random keys and passwords", _names("randomkey acl|genpass"), "`SCAN`, and `openssl rand -hex 32`"),
     Unsupported("encodings and times of use", _names("object client|no-touch"), "`TYPE` and `MEMORY USAGE`"),
     Unsupported(
         "further reports",

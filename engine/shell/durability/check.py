@@ -246,7 +246,7 @@ def _core() -> Core:
     """Return an empty core in replay mode, which skips keys of unsupported types instead of rejecting a file."""
     config = Config()
     config.load(["--databases", _DATABASES, "--skip-unsupported-types", "yes"])
-    core = Core(config, lambda choices: 0)  # noqa: ARG005 - replay needs no random numbers
+    core = Core(config)
     core.changes.set_time(now_us())
     core.changes.replaying = True
     return core

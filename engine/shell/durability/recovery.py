@@ -132,7 +132,7 @@ def _names(path: Path) -> Iterator[Path]:
 
 
 #: Commands that change a string or hash in place, so that it keeps what the engine lacks, such as fields that expire.
-_IN_PLACE = frozenset(b"append decr decrby incr incrby hset hsetnx hmset hdel hincrby hincrbyfloat".split())
+_IN_PLACE = frozenset(b"append decr decrby incr incrby hset hsetnx hmset hdel hincrby".split())
 #: Commands that concern a key with a value of any type, and change nothing that the engine stores.
 _OF_ANY_TYPE = frozenset((b"expire", b"expireat", b"pexpire", b"pexpireat", b"persist", b"touch"))
 #: Families whose values are strings or hashes, so that the commands of `_IN_PLACE` may change them.
@@ -140,6 +140,7 @@ _LIKE_OURS = frozenset(
     (
         FIELD_EXPIRY,
         "SETEX and PSETEX (unlike SET with EX or PX)",
+        "other hash commands",
         "other string commands",
         "bit commands",
         "HyperLogLogs",

@@ -13,7 +13,6 @@ import asyncio
 import errno
 import gc
 import os
-import random
 import resource
 import signal
 import socket
@@ -253,7 +252,7 @@ class Server:
     def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
         self.config = config
         self.announce = announce
-        self.core = Core(config, random.Random().randrange)
+        self.core = Core(config)
         self._stop = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
         self._tickers: list[Ticker] = []

@@ -329,7 +329,7 @@ class FullSync:
         self._began = clock()
         self.streams = core.streams
         # In these databases no key is watched or waited for, and none expires.
-        self._changes = changes = Changes(core.changes.pick)
+        self._changes = changes = Changes()
         changes.replaying = True
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]

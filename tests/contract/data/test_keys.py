@@ -24,7 +24,6 @@ def test_creating_and_deleting(server: Server) -> None:
             ("TYPE s", "stream"),
             ("TYPE no", "none"),
         ],
-        [("RANDOMKEY", None), ("SET a 1", OK), ("RANDOMKEY", "a")],
         [("KEYS *", []), ("SET abc 1", OK), ("SET abd 1", OK), ("KEYS ab[^d]", ["abc"]), ("KEYS a?d", ["abd"])],
         [("FLUSHDB", OK), ("SET a 1", OK), ("FLUSHDB ASYNC", OK), ("DBSIZE", 0), ("FLUSHALL sync", OK)],
         [("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],

@@ -168,20 +168,6 @@ CASES: list[tuple[Any, Any]] = [
     ("ACL DELUSER", Error("ERR wrong number of arguments for 'acl|deluser' command")),
     ("ACL CAT foo", Error("ERR Unknown category 'foo'")),
     ("ACL CAT read x", Error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.")),
-    ("ACL GENPASS x", NOT_AN_INTEGER),
-    (
-        "ACL GENPASS 0",
-        Error(
-            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
-        ),
-    ),
-    (
-        "ACL GENPASS 4097",
-        Error(
-            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
-        ),
-    ),
-    ("ACL GENPASS 5 5", Error("ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.")),
     ("ACL LOG x", NOT_AN_INTEGER),
     ("ACL LOG -1", []),
     ("ACL LOG 1 2", Error("ERR unknown subcommand or wrong number of arguments for 'LOG'. Try ACL HELP.")),
@@ -205,13 +191,11 @@ def test_replies(acl: Server) -> None:
         acl.expect(command, reply)
 
 
-def test_categories_and_passwords(acl: Server) -> None:
-    """CAT lists the categories and a category's commands; GENPASS gives hexadecimal digits, four bits each."""
+def test_categories(acl: Server) -> None:
+    """CAT lists the categories and a category's commands."""
     assert acl.run("ACL CAT")[:3] == [b"keyspace", b"read", b"write"]
     of_redis = {name for name in acl.run("ACL CAT TRANSACTION") if not name.startswith(b"ps.")}
     assert of_redis == {b"discard", b"exec", b"multi", b"unwatch", b"watch"}
-    assert re.fullmatch(rb"[0-9a-f]{64}", acl.run("ACL GENPASS"))
-    assert re.fullmatch(rb"[0-9a-f]{2}", acl.run("ACL GENPASS 5"))
 
 
 # -- what a user may do -----------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.redis
 #: Commands whose categories or flags are those of a Redis later than 7.0, and the reason.
 NEWER = {
     "wait": "it is a blocking command since 7.2",
-    "ssubscribe": "it needs memory since 8.6",
     "subscribe": "it needs memory since 8.6",
     "psubscribe": "it needs memory since 8.6",
 }

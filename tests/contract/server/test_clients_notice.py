@@ -98,24 +98,12 @@ def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
     server.let_pass(20)
     server.expect("GET k", None)
     server.expect("EXISTS k", 0)
-    server.expect("RANDOMKEY", "other")
     server.expect("KEYS *", ["other"])
     server.expect("SCAN 0", ["0", ["other"]])
     server.expect("DBSIZE", 2)
     server.given("CLIENT UNPAUSE")
     server.expect("GET k", None)
     server.expect("DBSIZE", 1)
-
-
-@since("8.0")
-def test_a_random_key_may_be_due_if_all_keys_are(server: Server) -> None:
-    """While expiry is held, as on a replica, RANDOMKEY returns a key that is due if there is no other; 7.0 hangs."""
-    server.given("MULTI", "SET k v PX 10", "CLIENT PAUSE 10000 WRITE", "EXEC")
-    server.let_pass(20)
-    server.expect("KEYS *", [])
-    server.expect("RANDOMKEY", "k")
-    server.given("CLIENT UNPAUSE")
-    server.expect("RANDOMKEY", None)
 
 
 @hand_clock

@@ -8,10 +8,9 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.marks import over_tcp, since
+from tests.harness.marks import since
 from tests.harness.replies import OK, Error
 from tests.servers.releases import Newest
-from tests.suite.waiting import wait_for
 
 
 def test_each_channel_gets_its_own_reply(server: Server) -> None:
@@ -159,8 +158,8 @@ EVENTS = [
     ),
     (
         "Eh",
-        ["HSET h f 1", "HINCRBY h f 1", "HINCRBYFLOAT h f 1", "HDEL h x", "HDEL h f"],
-        ["hset h", "hincrby h", "hincrbyfloat h", "hdel h"],
+        ["HSET h f 1", "HINCRBY h f 1", "HDEL h x", "HDEL h f"],
+        ["hset h", "hincrby h", "hdel h"],
     ),
     ("EA", ["HSET h f 1", "HDEL h f"], ["hset h", "hdel h", "del h"]),
     ("Eg", ["SET a 1", "FLUSHALL"], []),
@@ -281,74 +280,6 @@ def test_a_wrong_letter_is_rejected(server: Server) -> None:
     )
     server.expect("CONFIG SET notify-keyspace-events KEA", OK)
     server.expect(("CONFIG", "SET", "notify-keyspace-events", ""), OK)
-
-
-def test_shard_channels(server: Server) -> None:
-    """Shard channels are separate from plain channels of the same name, and patterns do not match them."""
-    client = server.client()
-    client.send("SSUBSCRIBE a b")
-    client.expect_reply(["ssubscribe", "a", 1])
-    client.expect_reply(["ssubscribe", "b", 2])
-    client.send("SUBSCRIBE a")
-    client.expect_reply(["subscribe", "a", 1])
-    client.send("PSUBSCRIBE *")
-    client.expect_reply(["psubscribe", "*", 2])
-    play(
-        server,
-        [
-            ("SPUBLISH a m", 1),
-            ("SPUBLISH c m", 0),
-            ("PUBLISH b m", 1),
-            ("PUBSUB SHARDNUMSUB a c", ["a", 1, "c", 0]),
-            ("PUBSUB SHARDCHANNELS [a]", ["a"]),
-            ("PUBSUB CHANNELS", ["a"]),
-        ],
-    )
-    client.expect_reply(["smessage", "a", "m"])
-    client.expect_reply(["pmessage", "*", "b", "m"])
-    client.send("SUNSUBSCRIBE a none")
-    client.expect_reply(["sunsubscribe", "a", 1])
-    client.expect_reply(["sunsubscribe", "none", 1])
-    client.send("SUNSUBSCRIBE")
-    client.expect_reply(["sunsubscribe", "b", 0])
-    server.expect("SPUBLISH a m", 0)
-    client.expect_nothing()
-
-
-def test_a_client_of_shard_channels_is_a_subscriber(server: Server) -> None:
-    """CLIENT LIST shows a client of shard channels as a subscriber; it may run few commands in RESP2, and RESET
-    unsubscribes it.
-    """
-    client = server.client()
-    client.run("SSUBSCRIBE c")
-    (line,) = [line for line in server.run("CLIENT LIST TYPE pubsub").splitlines() if b" ssub=1 " in line]
-    assert b" flags=P " in line
-    if server.proto == 2:
-        assert "only (P|S)SUBSCRIBE" in client.run("GET k").text
-    client.expect("RESET", "RESET")
-    server.expect("PUBSUB SHARDCHANNELS", [])
-
-
-def test_shard_channels_in_a_transaction(server: Server) -> None:
-    """SPUBLISH can be queued; SSUBSCRIBE is an error in a transaction."""
-    client = server.client()
-    server.given("MULTI", "SSUBSCRIBE c", "SPUBLISH c m")
-    server.expect("EXEC", [Error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"), 0])
-    client.expect("PUBSUB SHARDCHANNELS", [])
-
-
-@over_tcp
-def test_shard_channels_need_permission(server: Server) -> None:
-    """ACL channel rules apply to shard channels; a removed rule disconnects their subscribers."""
-    server.given("ACL SETUSER reader on nopass +@all resetchannels &news*")
-    client = server.client()
-    client.run("AUTH reader x")
-    assert client.run("SPUBLISH other m").text.startswith("NOPERM ")
-    client.expect("SPUBLISH news1 m", 0)
-    client.run("SSUBSCRIBE news1")
-    server.expect("ACL SETUSER reader resetchannels", OK)
-    wait_for(lambda: not server.run("PUBSUB SHARDCHANNELS"), "the client to be cut off")
-    server.expect("ACL DELUSER reader", 1)
 
 
 @since("8.0")

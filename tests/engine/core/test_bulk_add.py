@@ -77,7 +77,7 @@ def state(core: Core):
 
 
 def make() -> tuple[Core, object]:
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     core.changes.recording = True
     return core, core.open_session(NOW)
 
@@ -94,7 +94,7 @@ def scan(data: bytes) -> XaddRun | None:
 
 def effects(core: Core) -> list[tuple[list[bytes], int]]:
     session = core.open_session(NOW)
-    twin = Core(Config(), lambda n: 0)
+    twin = Core(Config())
     for _, argv in core.changes.effects:
         commands = RequestParser().parse(argv) if isinstance(argv, bytes) else [argv]
         for command in commands:

@@ -35,7 +35,7 @@ WRITES = """
     INCR number | DECR number | INCRBY number 3 | DECRBY number 3
     DEL string number | UNLINK string | FLUSHDB | FLUSHALL | RENAME string other | RENAMENX string other
     COPY stream other | MOVE string 1 | SWAPDB 0 1
-    HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1 | HINCRBYFLOAT hash f 0.5
+    HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1
     XADD stream 9-1 f v | XADD other * f v | XADD stream MAXLEN = 2 * f v | XADD stream IDMP producer iid * f v
     XADD stream NOMKSTREAM DELREF MAXLEN = 1 * f v
     XDEL stream 1-1 2-1 | XDELEX stream DELREF IDS 2 1-1 2-1 | XTRIM stream MAXLEN 1 | XSETID stream 100-1

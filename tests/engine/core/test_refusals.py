@@ -14,7 +14,7 @@ SET, GET, PING = [b"SET", b"k", b"v"], [b"GET", b"k"], [b"PING"]
 
 @pytest.fixture
 def core() -> Core:
-    return Core(Config(), lambda n: 0)
+    return Core(Config())
 
 
 def refused(core: Core, argv: list[bytes]) -> bytes:

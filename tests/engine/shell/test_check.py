@@ -193,7 +193,7 @@ def test_rdb_files_of_redis():
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
             with pytest.raises(DamagedError) as caught:
-                RdbFiles(Core(Config(), lambda n: 0)).load(memoryview(wrong), UnsupportedTypes(), expire=True)
+                RdbFiles(Core(Config())).load(memoryview(wrong), UnsupportedTypes(), expire=True)
             assert 0 <= caught.value.offset <= len(data)
 
 

@@ -59,7 +59,7 @@ def test_a_ticker_is_armed_again_after_an_error() -> None:
 
 def test_expiry_is_armed_again_after_an_error() -> None:
     """If the results of an expiry cannot be delivered, the timer is armed again."""
-    core, loop = Core(Config(), lambda n: 0), Loop()
+    core, loop = Core(Config()), Loop()
     core.databases[0].set(b"k", b"v")
     core.databases[0].set_deadline(b"k", 1 << 60)
     timers = Timers(core, loop, {}, fails, fails, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def test_expiry_is_armed_again_after_an_error() -> None:
 
 def test_an_error_while_keys_expire_stops_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fatal error while keys expire calls the runner's failure handler."""
-    core, loop, errors = Core(Config(), lambda n: 0), Loop(), list[BaseException]()
+    core, loop, errors = Core(Config()), Loop(), list[BaseException]()
     core.changes.next_expiry = NEVER - 1
     monkeypatch.setattr(Core, "expire_due", fails)
     timers = Timers(core, loop, {}, fails, errors.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]

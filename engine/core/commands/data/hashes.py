@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol import pace
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply
-from engine.text import longdouble, messages
+from engine.text import messages
 from engine.text.globs import matcher
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: HSCAN returns a hash with up to this many fields at once.
 SCANNED_AT_ONCE = 128
-#: Maximum number of draws with repetition.
-_MOST_DRAWS = 1_000_000
 
 
 def hash_at(ctx: Context, key: bytes) -> Hash | None:
@@ -183,31 +181,6 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     return result
 
 
-@hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update")
-def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Increments the floating-point number in a field of a hash."""
-    key, field = argv[1], argv[2]
-    try:
-        by = longdouble.parse(argv[3])
-    except longdouble.InfiniteError:
-        raise CommandError(b"ERR value is NaN or Infinity") from None
-    if by is None:
-        raise CommandError(b"ERR value is not a valid float")
-    fields = hash_at(ctx, key) or Hash()
-    try:
-        number = longdouble.parse(fields.get(field, b"0"))
-    except longdouble.InfiniteError:
-        raise CommandError(messages.NOT_FINITE) from None
-    if number is None:
-        raise CommandError(b"ERR hash value is not a float")
-    total = longdouble.rounded(number + by)
-    if not longdouble.fits(total):
-        raise CommandError(messages.NOT_FINITE)
-    result = longdouble.text(total)
-    _put_fields(ctx, key, [field, result], b"hincrbyfloat")
-    return result
-
-
 @hash_command(
     "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
     "readonly",
@@ -229,53 +202,3 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         following, names = fields.walk(cursor, min(count, pace.NAMES))
         return [b"%d" % following, found(names)]
     return [b"0", found(list(fields))]
-
-
-# -- random ---------------------------------------------------------------------------------------------------------
-
-
-@hash_command("hrandfield key [count [WITHVALUES]]", "readonly")
-def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random fields of a hash; a negative count allows repetitions."""
-    count, with_values = _parse_draws(argv) if len(argv) > 2 else (1, False)
-    fields, pick = read_hash(ctx, argv[1]), ctx.changes.pick
-    if len(argv) == 2:
-        return next(islice(fields, pick(len(fields)), None)) if fields else None
-    if not fields:
-        return []
-    names = list(fields)
-    size = min(count, len(names)) if count >= 0 else -count
-    drawn = iter(names) if count >= len(names) else map(names.__getitem__, _drawn_positions(len(names), count, pick))
-    if not with_values:
-        return _listed(ctx, argv, list, size, drawn)
-    pairs = ([name, fields[name]] for name in drawn)
-    if ctx.resp3:
-        return _listed(ctx, argv, list, size, pairs)
-    return _listed(ctx, argv, list, 2 * size, chain.from_iterable(pairs))
-
-
-def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:
-    """Return the number of fields to draw, and whether WITHVALUES follows it."""
-    count = parse_int(argv[2], messages.NOT_AN_INTEGER)
-    if count == I64_MIN:
-        raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
-    if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
-        raise CommandError(messages.SYNTAX)
-    if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
-        raise CommandError(b"ERR value is out of range")
-    if count < -_MOST_DRAWS:
-        # Redis has no such limit, and builds replies regardless of memory and time.
-        raise CommandError(messages.out_of_range(-_MOST_DRAWS, I64_MAX))
-    return count, len(argv) == 4
-
-
-def _drawn_positions(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
-    """Yield ``count`` (less than ``size``) distinct numbers below ``size``; if it is negative, -``count`` numbers."""
-    for _ in range(-count):
-        yield pick(size)
-    # Start of a Fisher-Yates shuffle that records only the moved positions.
-    moved: dict[int, int] = {}
-    for position in range(count):
-        drawn = position + pick(size - position)
-        yield moved.get(drawn, drawn)
-        moved[drawn] = moved.get(position, position)

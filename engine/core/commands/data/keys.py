@@ -199,12 +199,6 @@ def dbsize(ctx: Context, argv: list[bytes]) -> Reply:
     return len(ctx.db)
 
 
-@key_command("randomkey", "readonly", keys=NO_KEYS)
-def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a random key."""
-    return ctx.db.random_key()
-
-
 @key_command("keys pattern", "readonly", keys=NO_KEYS, acl="keyspace dangerous")
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys that match a pattern."""

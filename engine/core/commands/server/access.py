@@ -15,8 +15,6 @@ from engine.text import messages
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_MOST_BITS = 4096
-
 acl_subcommand = container(
     "acl",
     "Commands that manage users and their permissions.",
@@ -132,17 +130,6 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
     if name not in CATEGORIES:
         raise CommandError(b"ERR Unknown category '%b'" % argv[2])
     return [command.full_name for command in in_category(name)]
-
-
-@acl_subcommand("genpass [bits]", "loading stale")
-def genpass(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a random password of 256 or the given number of bits."""
-    at_most(argv, 3)
-    bits = parse_int(argv[2]) if len(argv) == 3 else 256
-    if not 0 < bits <= _MOST_BITS:
-        raise CommandError(messages.BITS)
-    digits = (bits + 3) // 4
-    return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
 
 @acl_subcommand("dryrun username command [arg [arg ...]]")

@@ -164,7 +164,6 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("keyspace_misses", sum(db.misses for db in ctx.databases)),
         ("pubsub_channels", len(ctx.pubsub.channels)),
         ("pubsub_patterns", len(ctx.pubsub.patterns)),
-        ("pubsubshard_channels", len(ctx.pubsub.shard_channels)),
         ("total_error_replies", ctx.telemetry.error_replies),
         ("client_query_buffer_limit_disconnections", facts.query_overruns),
         ("client_output_buffer_limit_disconnections", facts.output_overruns),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.families import pubsub_command
 from engine.core.protocol.args import at_most
-from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
+from engine.core.protocol.replies import NO_REPLY, Push, Reply
 from engine.core.table.declare import container
-from engine.core.table.registry import Channels, Keys
+from engine.core.table.registry import Channels
 from engine.text.globs import matcher
 
 if TYPE_CHECKING:
@@ -89,50 +89,6 @@ def publish(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.pubsub.publish(argv[1], argv[2])
 
 
-# -- shard channels ---------------------------------------------------------------------------------------------------
-
-_SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
-
-
-@pubsub_command(
-    "ssubscribe shardchannel [shardchannel ...]",
-    _SUBSCRIBES,
-    keys=_SHARD_CHANNELS,
-    access="not_key",
-    channels=Channels(-1),
-)
-def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
-    """Subscribes to shard channels. The engine is one shard, so every channel is accepted."""
-    if ctx.session.in_exec:
-        raise CommandError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
-    return _answers(ctx, b"ssubscribe", argv[1:], ctx.pubsub.subscribe_shard, ctx.session.shard_channels)
-
-
-@pubsub_command(
-    "sunsubscribe [shardchannel [shardchannel ...]]",
-    keys=_SHARD_CHANNELS,
-    access="not_key",
-)
-def sunsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
-    """Unsubscribes from all or some shard channels."""
-    heard = ctx.session.shard_channels
-    names: list[bytes | None] = [*(argv[1:] or heard)] or [None]
-    return _answers(ctx, b"sunsubscribe", names, ctx.pubsub.unsubscribe_shard, heard)
-
-
-@pubsub_command(
-    "spublish shardchannel message",
-    "pubsub loading stale fast may_replicate",
-    keys=Keys(1, 1, 1, are_channels=True),
-    access="not_key",
-    channels=Channels(1),
-)
-def spublish(ctx: Context, argv: list[bytes]) -> Reply:
-    """Publishes a message to a shard channel, and returns how many clients received it."""
-    ctx.replication.publish(argv, within=ctx.session.in_exec)
-    return ctx.pubsub.publish_to_shard(argv[1], argv[2])
-
-
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
@@ -169,15 +125,3 @@ def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
 def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of patterns with subscribers."""
     return len(ctx.pubsub.patterns)
-
-
-@pubsub_subcommand("shardchannels [pattern]")
-def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the shard channels that have subscribers."""
-    return _channels(argv, ctx.pubsub.shard_channels)
-
-
-@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]")
-def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of subscribers of each given shard channel."""
-    return _listeners(argv, ctx.pubsub.shard_channels)

@@ -19,7 +19,7 @@ def core_with(*users: str, **settings: str) -> Core:
     config = Config()
     for name, value in settings.items():
         config.put(name.replace("_", "-"), value.encode())
-    core = Core(config, lambda n: n - 1)
+    core = Core(config)
     for line in users:
         name, *rules = line.split()
         core.accounts.set_user(name.encode(), [rule.encode() for rule in rules])
@@ -210,14 +210,3 @@ def test_acllog_max_len_limits_the_log() -> None:
     core.config.change([(b"acllog-max-len", b"0")])
     run(core, session, "GET b")
     assert [entry.name for entry in log.entries] == [b"a4", b"a3", b"a2"]
-
-
-def test_passwords_are_drawn_from_the_given_source() -> None:
-    """ACL GENPASS draws as many digits as the number of bits needs, and only from the given random source."""
-    core = core_with()
-    session = core.open_session(NOW_US)
-    core.accounts.draw = lambda n: n - 1
-    assert run(core, session, "ACL GENPASS") == b"f" * 64
-    assert run(core, session, "ACL GENPASS 5") == b"ff"
-    core.accounts.draw = lambda n: 0
-    assert run(core, session, "ACL GENPASS 9") == b"000"

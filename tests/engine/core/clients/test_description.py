@@ -17,7 +17,7 @@ def fields(session: Session, *names: str) -> list[str]:
 
 def test_tot_mem_is_the_size_of_waiting_commands_and_replies() -> None:
     """tot-mem is the size of the commands and replies that wait at the connection and the words queued by MULTI."""
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     session = core.open_session(NOW_US)
     for line in (b"MULTI", b"PING abc"):
         core.execute(session, line.split(), NOW_US)

@@ -43,7 +43,6 @@ COMMANDS = st.one_of(
     call(b"HSETNX", KEYS, FIELDS, VALUES),
     call(b"HDEL", KEYS, more=FIELDS),
     call(b"HINCRBY", KEYS, FIELDS, NUMBERS),
-    call(b"HINCRBYFLOAT", KEYS, FIELDS, NUMBERS),
     call(b"DEL", more=KEYS),
     call(b"UNLINK", KEYS),
     call(b"RENAME", KEYS, KEYS),
@@ -112,7 +111,6 @@ def test_effects_are_canonical_commands():
     assert effects_of("SET k 1", "EXPIRE k -5") == ["DEL k"]
     assert effects_of("SET k 1", "GETEX k PX 5") == [f"PEXPIREAT k {ms + 5}"]
     assert effects_of("SET k 1", "GETDEL k") == ["DEL k"]
-    assert effects_of("HSET h f 1", "HINCRBYFLOAT h f 0.5") == ["HSET h f 1.5"]
     assert effects_of("SET a 1", "DEL a b") == ["DEL a"]
 
 

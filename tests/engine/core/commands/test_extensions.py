@@ -22,7 +22,7 @@ class Client:
     """A client of a separate core."""
 
     def __init__(self) -> None:
-        self.core = Core(Config(), lambda n: 0)
+        self.core = Core(Config())
         self.session = self.core.open_session(NOW)
 
     def __call__(self, *words: object):

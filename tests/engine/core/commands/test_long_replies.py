@@ -107,7 +107,6 @@ COMMANDS = [
     "HKEYS h",
     "HVALS h",
     "KEYS *",
-    "HRANDFIELD h 40",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),
     "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
     "MULTI" + "; XLEN s" * 30 + "; EXEC",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from engine.core.commands.data import dump, hashes
@@ -11,7 +9,7 @@ from engine.core.formats.rdb import writer
 from engine.core.protocol import pace
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
-from tests.engine.core.commands.stepwise import decoded, finished, go_on
+from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
 from tests.harness.limits import lower
 from tests.harness.replay import NOW_US, check_replay, state
@@ -83,7 +81,6 @@ SLOW_READS = [
     "HVALS h",
     "DUMP h",
     f"HMGET h {_FIELDS}",
-    "HRANDFIELD h 90 WITHVALUES",
 ]
 #: Commands of another client while a hash of 50 fields is read.
 DISTURBANCES = [
@@ -92,7 +89,6 @@ DISTURBANCES = [
     "HDEL h field-1 field-2 field-49",
     "RENAME h h2; HSET h2 field-3 changed",
     "HGET h field-1; HGETALL h; DEL h",
-    "HRANDFIELD h; HRANDFIELD h 3",
     "SET h string",
     "FLUSHALL",
 ]
@@ -115,26 +111,6 @@ def test_a_long_hash_is_read_as_it_was_at_the_start(monkeypatch, small_hashes, c
     assert count >= 3
     twin.run(disturbance + "; SET other key")
     assert state(side.core) == state(twin.core)
-
-
-@pytest.mark.parametrize("count", [25, 60, -90])
-def test_random_fields_are_drawn_in_steps(small_hashes, count):
-    """HRANDFIELD of many draws fields of one moment, distinct ones for a positive count, whatever others draw."""
-    side = Side()
-    side.core.changes.pick = Random(7).randrange
-    # With the index of names that HSCAN makes, the positions of these names are filled by draws.
-    side.run("HSET h " + " ".join(f"field-{number} {number}" for number in range(50, 100)))
-    side.run("HSCAN h 0; HDEL h " + " ".join(f"field-{number}" for number in range(20, 30)))
-    live = {b"field-%d" % number for number in (*range(20), *range(30, 100))}
-    side.core.allow_steps()
-    for change in ("PING", "HRANDFIELD h;" * 40 + "PING", "HDEL h field-1 field-2"):
-        steps = side.run(f"HRANDFIELD h {count}")
-        assert type(steps) is Steps
-        reply, _ = finished(side, steps, {1: change})
-        drawn = decoded(reply)
-        assert len(drawn) == abs(count)
-        assert live.issuperset(drawn)
-        assert len(set(drawn)) == count or count < 0
 
 
 def test_many_keys_are_deleted_in_steps(small_hashes):

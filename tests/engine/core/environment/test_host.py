@@ -53,7 +53,7 @@ def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]
     """Return a core and a client of it that may call DEBUG; a second client has the ID 2."""
     config = config or Config()
     config.put("enable-debug-command", b"yes")
-    core = Core(config, lambda n: 0)
+    core = Core(config)
     session = core.open_session(NOW_US)
     core.open_session(NOW_US)
     return core, lambda line: core.execute(session, line.encode().split(), NOW_US)

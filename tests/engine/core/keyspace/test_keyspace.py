@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Iterable
-from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -84,34 +82,6 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
     if kind is Keys:
         assert [slots.value(name) for name in names] == [name + b"!" for name in names]
         assert slots.value(b"n99") is None
-
-
-def test_every_field_is_drawn_equally_often():
-    """HRANDFIELD draws each of ten remaining fields equally often, alone, with and without repetitions."""
-    core = new_core(pick=Random(1).randrange)
-    session = core.open_session(NOW_US)
-    core.execute(session, [b"HSET", b"h", *(b"%d" % number for number in range(1000))], NOW_US)
-    core.execute(session, [b"HDEL", b"h", *(b"%d" % number for number in range(1000) if number % 100)], NOW_US)
-    found = Counter(core.execute(session, [b"HRANDFIELD", b"h", b"-1000"], NOW_US))
-    for _ in range(500):
-        found[core.execute(session, [b"HRANDFIELD", b"h"], NOW_US)] += 1
-        found.update(core.execute(session, [b"HRANDFIELD", b"h", b"1"], NOW_US))
-    assert len(found) == 10
-    assert 140 < min(found.values()) <= max(found.values()) < 260
-
-
-@given(st.sets(NAMES, min_size=1), st.integers(1, 50), st.randoms())
-def test_only_existing_fields_are_drawn(names, count, random):
-    """HRANDFIELD returns existing fields, and distinct ones for a positive count."""
-    core = new_core(pick=random.randrange)
-    session = core.open_session(NOW_US)
-    core.execute(session, [b"HSET", b"h", *(word for name in names for word in (name, b"v"))], NOW_US)
-    drawn = core.execute(session, [b"HRANDFIELD", b"h", b"%d" % count], NOW_US)
-    assert len(set(drawn)) == len(drawn) == min(count, len(names))
-    assert names.issuperset(drawn)
-    repeated = core.execute(session, [b"HRANDFIELD", b"h", b"-%d" % count], NOW_US)
-    assert len(repeated) == count
-    assert names.issuperset(repeated)
 
 
 @pytest.fixture
@@ -236,15 +206,6 @@ def test_expired_keys_are_dropped_without_a_lookup(core):
     assert core.expire_due(NOW_US + 10_000) == 1
     assert core.expire_due(NOW_US + 20_000) == 1
     assert len(core.databases[0]) == 1
-
-
-def test_randomkey_finds_the_last_remaining_key(core):
-    """RANDOMKEY returns the only key of a database whose other keys have expired."""
-    session = core.open_session(NOW_US)
-    for number in range(1000):
-        core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
-    core.execute(session, [b"SET", b"left", b"v"], NOW_US)
-    assert core.execute(session, [b"RANDOMKEY"], NOW_US + 10_000) == b"left"
 
 
 @pytest.mark.parametrize("words", [b"DEL s", b"FLUSHALL", b"SET s string", b"RENAME other s"])

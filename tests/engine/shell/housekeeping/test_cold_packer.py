@@ -24,7 +24,7 @@ ENTRIES = 30_000
 
 
 def filled() -> tuple[Core, object]:
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     session = core.open_session(NOW)
     for number in range(ENTRIES):
         core.execute(session, [b"XADD", b"s", b"*", b"f", b"value %d" % number], NOW + 1000 * (number // 3))
@@ -127,7 +127,7 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch):
 
 def test_different_entries_stay_frames_when_read_as_columns():
     """A segment whose entries have different fields is tried as columns once, and stays packed as frames."""
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
     for number in range(ENTRIES):

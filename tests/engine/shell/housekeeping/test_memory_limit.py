@@ -29,7 +29,7 @@ class Machine:
         self.size, self.spare, self.sent, self.looks = 100, 0, 0, 0
         config = Config()
         config.put("maxmemory", b"%d" % limit)
-        self.core = Core(config, lambda n: 0)
+        self.core = Core(config)
         self.core.changes.set_time(NOW_US)
         self.memory = MemoryLimit(
             self.core.config, self.core.admission, lambda: self.sent, self.release, self.measure, lambda: NOW_US
@@ -100,7 +100,7 @@ def test_free_memory_is_returned_before_writes_are_rejected() -> None:
 
 def test_decompressed_entries_are_dropped_when_memory_is_short() -> None:
     """The cache of decompressed entries is emptied when memory is full, and by MEMORY PURGE."""
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     core.changes.set_time(NOW_US)
     runner = runner_of(core, asyncio.new_event_loop())
     facts = Facts(core.config, runner.traffic, core.telemetry, type(runner.loop), 0)

@@ -64,7 +64,7 @@ def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
     """A disconnected client's connection is freed at once, because it is in no reference cycle."""
 
     async def main() -> weakref.ref[Watched]:
-        runner = runner_of(Core(Config(), lambda n: 0), asyncio.get_running_loop())
+        runner = runner_of(Core(Config()), asyncio.get_running_loop())
         made: list[weakref.ref[Watched]] = []
 
         def accept() -> Watched:

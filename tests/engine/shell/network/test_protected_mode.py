@@ -36,7 +36,7 @@ def test_local_addresses(peer: object, local: bool) -> None:
 
 def test_the_rule_of_protected_mode() -> None:
     """A client is rejected if it is remote, protected mode is on, and the default user has no password."""
-    core = Core(Config(), lambda n: 0)
+    core = Core(Config())
     elsewhere = ("192.0.2.2", 1)
     assert is_refused(core.config, core.accounts, elsewhere)
     assert not is_refused(core.config, core.accounts, ("127.0.0.1", 1))

@@ -111,7 +111,7 @@ class Shell:
     def __init__(self) -> None:
         self.turns = Turns()
         self.log = Log()
-        self.runner = runner_of(Core(Config(), lambda n: 0), self.turns, self.log)
+        self.runner = runner_of(Core(Config()), self.turns, self.log)
 
     def client(self) -> tuple[Client, Socket]:
         connection, transport = Client(self.runner), Socket()

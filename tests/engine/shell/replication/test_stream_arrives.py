@@ -31,7 +31,6 @@ MORE: list[tuple[str, ...]] = [
     ("HSET", "hash", "f", "1", "g", "2"),
     ("HSETNX", "hash", "h", "3"),
     ("HINCRBY", "hash", "f", "5"),
-    ("HINCRBYFLOAT", "hash", "f", "0.25"),
     ("HDEL", "hash", "g"),
     ("COPY", "s", "s", "DB", "2", "REPLACE"),
     ("MOVE", "t", "1"),

@@ -47,7 +47,7 @@ class World:
     def __init__(self, directory: Path, *flags: str) -> None:
         config = Config()
         config.load(["--dir", str(directory), *flags])
-        self.core = Core(config, lambda n: 0)
+        self.core = Core(config)
         self.connections: dict[int, FakePeer] = {}
         #: Whether `fail` was called, and with which errors.
         self.failed = False
