@@ -174,7 +174,6 @@ _TABLE: tuple[Directive, ...] = (
     _integer("auto-aof-rewrite-percentage", 100, 0, I32_MAX),
     _memory("auto-aof-rewrite-min-size", 64 << 20),
     _yes_no("aof-load-truncated", True),
-    _yes_no("aof-use-rdb-preamble", True),
     # replication
     _special("replicaof", Master(), "", FIXED, alias="slaveof"),
     _text("masterauth", "", alias="primaryauth"),
@@ -205,8 +204,8 @@ _STOCK = """
 active-defrag-cycle-max active-defrag-cycle-min active-defrag-cycle-us active-defrag-ignore-bytes
 active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper active-expire-effort
 activedefrag activerehashing always-show-logo aof-disable-auto-gc aof-load-corrupt-tail-max-size aof-rewrite-cpulist
-aof-rewrite-incremental-fsync aof-timestamp-enabled aof_rewrite_cpulist availability-zone bgsave-cpulist
-bgsave_cpulist bio-cpulist bio_cpulist busy-reply-threshold cluster-allow-pubsubshard-when-down
+aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble aof_rewrite_cpulist availability-zone
+bgsave-cpulist bgsave_cpulist bio-cpulist bio_cpulist busy-reply-threshold cluster-allow-pubsubshard-when-down
 cluster-allow-reads-when-down cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-client-ipv4
 cluster-announce-client-ipv6 cluster-announce-client-port cluster-announce-client-tls-port cluster-announce-hostname
 cluster-announce-human-nodename cluster-announce-ip cluster-announce-port cluster-announce-tls-port

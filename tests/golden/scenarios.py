@@ -182,7 +182,7 @@ ENGINES: dict[str, dict[str, str]] = {
     "psb-with-columns": _PSB,
     "log": {},
     "log-after-psb": {},
-    "log-after-commands": {"aof_use_rdb_preamble": "no"},
+    "log-after-commands": {},
     "segments-on-disk": {"stream_storage": "disk"},
 }
 #: Formats with all data in a log of commands. They have no pending records of deleted entries, because no command

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats import export
 from engine.core.formats.damage import DamagedError, ForeignError, UnsupportedTypes
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
@@ -40,7 +39,7 @@ from engine.core.keyspace.image import Image
 from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
-from engine.shell.durability.log import Log, TornError, as_block, encode_effects, head
+from engine.shell.durability.log import Log, TornError, as_block, encode_effects
 from engine.shell.durability.position import LINE_SIZE, Position, line_at
 from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.durability.recovery import LeftOutKeys, LoadError, Originals, Replay
@@ -51,8 +50,7 @@ from engine.text.words import quote, split_words
 
 BASE, INCREMENT, HISTORY = "b", "i", "h"
 #: Suffix of a base in the engine's own format; redis-server rejects a file of that name.
-OWN_SUFFIX = ".base.psb"
-RESP_SUFFIX = ".base.aof"
+BASE_SUFFIX = ".base.psb"
 INCREMENT_SUFFIX = ".incr.aof"
 
 _SUM = re.compile(rb"#PS ([0-9a-f]{8})")
@@ -189,7 +187,7 @@ def load_file(
     ``skips``: whether the rest is loaded if there are such keys. Raises DamagedError, or TornError if the file ends in
     an incomplete command.
     """
-    if psb.is_snapshot(data) or name.endswith(OWN_SUFFIX):
+    if psb.is_snapshot(data) or name.endswith(BASE_SUFFIX):
         psb.load(data, core, segments=segments, skip_unsupported=skips, left_out=found)
         return len(data)
     # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
@@ -205,7 +203,6 @@ def load_file(
     return begin + replay.end
 
 
-_BASE_CHUNK = 1 << 20
 #: Bytes of segment files that count as one byte of the base when the log's growth is measured. A rewrite with 5.6 GB of
 #: segment files (500 million entries of two short fields) takes about a quarter of a second. Replaying 64 MB of the log
 #: takes one second.
@@ -464,32 +461,15 @@ class LogFiles(Writing):
         """Return an attempt with a new temporary file for a base."""
         return Attempt(self._files, self.directory, _TEMPORARY_BASE, ".aof")
 
-    def base_suffix(self) -> str:
-        """Return the suffix of a new base's name, which selects its format, from the current configuration."""
-        return OWN_SUFFIX if self._core.config.flag("aof-use-rdb-preamble") else RESP_SUFFIX
-
-    def write_base(
-        self, attempt: Attempt, taken: image.Image, suffix: str, pause: Callable[[], None] = lambda: None
-    ) -> None:
+    def write_base(self, attempt: Attempt, taken: image.Image, pause: Callable[[], None] = lambda: None) -> None:
         """Write a base to the attempt's temporary file and sync it.
 
         ``pause`` is called at points where the writing thread may yield.
         """
-        if suffix == OWN_SUFFIX:
-            segments = self._segments if self._segments.is_in_use else None
-            attempt.named = psb.write(self._files, attempt.temporary, taken, attempt.check, pause, segments=segments)
-            return
-        fd = self._files.create(attempt.temporary)
-        try:
-            size = 0
-            for chunk in _chunks(taken, pause):
-                attempt.check()
-                size += write_all(self._files, fd, [head(size, chunk), chunk])
-            self._files.sync(fd)
-        finally:
-            self._files.close(fd)
+        segments = self._segments if self._segments.is_in_use else None
+        attempt.named = psb.write(self._files, attempt.temporary, taken, attempt.check, pause, segments=segments)
 
-    def commit(self, attempt: Attempt, suffix: str, *, first: int = 0, tail: Effects | None = None) -> None:
+    def commit(self, attempt: Attempt, *, first: int = 0, tail: Effects | None = None) -> None:
         """Make the attempt's base the start of the log. It is followed by the increments from number ``first`` on, or,
         if ``first`` is 0, by ``tail`` in a new increment.
 
@@ -497,7 +477,7 @@ class LogFiles(Writing):
         """
         files, old, log = self._files, self.manifest, self._log
         seq = old.base_seq + 1
-        base = Entry(f"{self.name}.{seq}{suffix}", seq, BASE)
+        base = Entry(f"{self.name}.{seq}{BASE_SUFFIX}", seq, BASE)
         changed = old.rewritten(base, first)
         new_log: tuple[Path, int, int] | None = None
         if not first:
@@ -604,7 +584,6 @@ class LogFiles(Writing):
         log = self._log
         self.is_scheduled = False
         self._core.host.flush_effects()
-        suffix = self.base_suffix()
         self._began = self._clock()
         try:
             self._find_manifest()
@@ -618,7 +597,7 @@ class LogFiles(Writing):
         attempt = self.attempt()
 
         def write(image: Image) -> None:
-            self.write_base(attempt, image, suffix, rdb_file.periodic_pause())
+            self.write_base(attempt, image, rdb_file.periodic_pause())
             image.free()
             give_back()
 
@@ -628,7 +607,7 @@ class LogFiles(Writing):
                 return
             if error is None:
                 try:
-                    self.commit(attempt, suffix, first=first, tail=log.tee)
+                    self.commit(attempt, first=first, tail=log.tee)
                     if not keeps_log:
                         # Keep the new files, but do not continue them.
                         log.close()
@@ -657,12 +636,11 @@ class LogFiles(Writing):
         """
         self.abandon()
         self._core.host.flush_effects()
-        suffix = self.base_suffix()
         attempt = self.attempt()
         try:
             self._find_manifest()
-            self._write_now(attempt, lambda image: self.write_base(attempt, image, suffix))
-            self.commit(attempt, suffix)
+            self._write_now(attempt, lambda image: self.write_base(attempt, image))
+            self.commit(attempt)
         except Exception as error:
             self._note_end(error)
             raise
@@ -678,18 +656,3 @@ class LogFiles(Writing):
     def abandon(self) -> None:
         super().abandon()
         self._log.tee = None
-
-
-def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the commands that make up an image, in chunks."""
-    gathered: list[bytes] = []
-    size = 0
-    for commands in export.commands(taken):
-        gathered.append(commands)
-        size += len(commands)
-        pause()
-        if size >= _BASE_CHUNK:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)

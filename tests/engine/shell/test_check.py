@@ -11,13 +11,13 @@ import pytest
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError, UnsupportedTypes
-from engine.core.formats.export import encode
 from engine.core.formats.rdb.primitives import length, string
 from engine.settings.config import Config
 from engine.shell.durability import check
 from engine.shell.durability.rdb_file import RdbFiles
 from tests import servers
 from tests.engine.core.formats.rdb_files import file_of, key
+from tests.engine.shell.durability.lives import encode
 from tests.faults.engines import Engine
 from tests.golden.scenarios import RELEASES
 from tests.servers.connection import Connection

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.dispatch import Core
-from engine.core.formats import export
+from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
@@ -54,8 +54,13 @@ class Side:
 
 
 def content(taken: image.Image) -> list[Any]:
-    """Return the content of an image, as commands."""
-    return [taken.now, sorted(b"".join(export.commands(taken)).split(b"*"))]
+    """Return the content of an image, with values as in DUMP."""
+    keys = [
+        (db.index, key, b"".join(writer.dumped(value)[1]), end)
+        for db in taken.databases
+        for key, value, end in db.items()
+    ]
+    return [taken.now, sorted(keys)]
 
 
 #: Every way to look up and change a value.

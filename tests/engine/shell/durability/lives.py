@@ -15,6 +15,11 @@ from tests.servers.connection import Connection
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
+def encode(argv: list[bytes]) -> bytes:
+    """Return a command as in a log of Redis."""
+    return hiredis.pack_command(tuple(argv))
+
+
 class Client(Connection):
     """A client that is called with a command as one line of words. An error reply is returned as its text."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,6 @@ from engine.core.protocol.replies import CommandError
 from engine.wire.encode import encoded
 from tests import servers
 from tests.differential.exclusions import NEW
-from tests.engine.shell.durability.workload import Driver, small_segments
-from tests.faults.disk import Disk
 from tests.faults.engines import Engine
 from tests.servers.connection import Connection
 from tests.suite import tools
@@ -110,41 +107,6 @@ def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
                 group["consumer list"] = [name for name, _ in group["consumer list"]]
                 del group[b"pending"]
     return found
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_redis_loads_the_directory_of_the_engine(tmp_path, seed):
-    """A real Redis loads the same keys, entries, counters, groups, consumers and pending entries from the engine's
-    directory.
-
-    Redis continues to write, and the engine starts with the result.
-    """
-    now_us = int(time.time()) * 10**6
-    engine = Engine(tmp_path, now_us=now_us, aof_use_rdb_preamble="no")
-    driver = Driver(engine.core, seed, old=True)
-    driver.now_us = now_us - 10**7
-    engine.session = driver.session
-    with small_segments():
-        for number, _ in enumerate(driver.steps(250)):
-            engine.end_iteration()
-            if number in (80, 160) and driver.session.multi is None:
-                engine.run("BGREWRITEAOF")
-    if driver.session.multi is not None:
-        engine.run("DISCARD")
-    wanted = visible(facts(asker(engine)))
-    engine.die()
-    with redis_on(tmp_path) as ask:
-        assert visible(facts(ask)) == wanted
-        ask("XADD", "s1", "*", "written", "by redis")
-        ask("MULTI")
-        ask("XADD", "more", "1-1", "f", "v")
-        ask("INCR", "count")
-        ask("EXEC")
-        wanted = visible(facts(ask))
-    again = Engine(tmp_path, Disk(), now_us=now_us + 10**8, aof_use_rdb_preamble="no")
-    again.now_us = now_us
-    assert visible(facts(asker(again))) == wanted
-    again.die()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -22,12 +22,11 @@ CONSUMERS = (b"alice", b"bob", b"carol")
 
 
 class Driver:
-    """Runs random commands on a core; ``old`` leaves out commands that Redis 7.0 does not support."""
+    """Runs random commands on a core."""
 
-    def __init__(self, core: Core, seed: int, *, old: bool = False) -> None:
+    def __init__(self, core: Core, seed: int) -> None:
         self.core = core
         self.random = Random(seed)
-        self.old = old
         self.now_us = NOW_US
         self.session = core.open_session(NOW_US)
 
@@ -91,7 +90,7 @@ class Driver:
                 ["MULTI"],
                 ["EXEC"],
                 ["EXEC"],
-                *([] if self.old else self._newer(key, group, value)),
+                *self._newer(key, group, value),
             ]
         )
         return [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -109,10 +108,10 @@ class Driver:
         ]
 
 
-def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
+def driven(seed: int, count: int = 300) -> Core:
     """Return a core after ``count`` random commands, with its effects recorded."""
     core = new_core()
-    Driver(core, seed, old=old).drive(count)
+    Driver(core, seed).drive(count)
     return core
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.export import encode
 from engine.shell.durability.log import HEAD_SIZE, TornError, head, pieces
 from engine.shell.durability.log_files import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
 from engine.shell.durability.recovery import as_client_command, commands_in
+from tests.engine.shell.durability.lives import encode
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
 
