@@ -257,7 +257,7 @@ def test_an_image_does_not_delay_the_log(tmp_path):
     engine.run("XADD s 2-1 a 2")
     engine.workers.run()
     engine.run("XADD s 3-1 a 3")
-    wanted = image.capture(engine.core.databases, engine.core.config, engine.core.changes.now).keys
+    wanted = image.capture(engine.core.databases, engine.core.changes.now).keys
     again = restarted(engine)
     assert again.run("XLEN s") == 3
-    assert image.capture(again.core.databases, again.core.config, again.core.changes.now).keys == wanted
+    assert image.capture(again.core.databases, again.core.changes.now).keys == wanted

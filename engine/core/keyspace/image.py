@@ -25,7 +25,6 @@ from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol import pace
 from engine.core.streams.segment import Storage
 from engine.core.streams.stream import Stream
-from engine.settings.config import Config
 
 #: Approximate microseconds to copy a key, without its value.
 _KEY_US = 0.2
@@ -72,8 +71,6 @@ class Image:
 
     now: int
     databases: list[DatabaseImage]
-    #: stream-idmp-duration and stream-idmp-maxsize: the defaults for streams without their own limits.
-    idmp_defaults: tuple[int, int]
 
     @property
     def keys(self) -> int:
@@ -89,9 +86,9 @@ class Image:
                         value.popitem()
 
 
-def capture(databases: Sequence[Database], config: Config, now: int) -> Image:
+def capture(databases: Sequence[Database], now: int) -> Image:
     """Return the state of all databases at the current time ``now``, in milliseconds since the epoch."""
-    builder = ImageBuilder(databases, config, now)
+    builder = ImageBuilder(databases, now)
     builder.finish()
     return builder.image
 
@@ -102,15 +99,14 @@ class ImageBuilder:
     The first ``step`` must run before any key changes. The image may be used after a step has returned True.
     """
 
-    def __init__(self, databases: Sequence[Database], config: Config, now: int) -> None:
+    def __init__(self, databases: Sequence[Database], now: int) -> None:
         self._databases = databases
         storage = Storage.for_reading_once()
         self._walks = [_Walk(db, storage) for db in databases if len(db)]
         #: Walks in progress by the number of their database.
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
-        defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-        self.image = Image(now, [walk.image for walk in self._walks], defaults)
+        self.image = Image(now, [walk.image for walk in self._walks])
 
     def finish(self) -> None:
         """Capture all remaining keys."""

@@ -186,7 +186,7 @@ class Writing:
         self, attempt: Attempt, write: Callable[[Image], None], done: Callable[[Exception | None], None]
     ) -> None:
         """Take an image of this moment, and write it in a thread. ``done``: called in the event loop at the end."""
-        builder = ImageBuilder(self._core.databases, self._core.config, self._core.changes.now)
+        builder = ImageBuilder(self._core.databases, self._core.changes.now)
         self._attempt, self._began = attempt, self._clock()
         work = partial(self._write, attempt, builder.image, write)
         run_when_complete(builder, attempt, self._workers.soon, lambda: self._workers.save(work, done))
@@ -194,7 +194,7 @@ class Writing:
     def _write_now(self, attempt: Attempt, write: Callable[[Image], None]) -> None:
         """Write an image of this moment before returning."""
         self._attempt, self._began = attempt, self._clock()
-        self._write(attempt, capture(self._core.databases, self._core.config, self._core.changes.now), write)
+        self._write(attempt, capture(self._core.databases, self._core.changes.now), write)
 
     def _write(self, attempt: Attempt, image: Image, write: Callable[[Image], None]) -> None:
         try:

@@ -295,7 +295,7 @@ class FullSyncs:
         version = self._version(self._waiting[0])
         checksum, db = config.flag("rdbchecksum"), self.stream_db()
         about = {b"repl-stream-db": b"%d" % db} if db >= 0 else None
-        builder = self._builder = ImageBuilder(core.databases, config, core.changes.now)
+        builder = self._builder = ImageBuilder(core.databases, core.changes.now)
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
         attempt = self._attempt = Attempt(files, directory, "temp-", ".rdb" if version else ".psb")
         path, image = attempt.temporary, builder.image

@@ -21,7 +21,7 @@ NOW = NOW_US // 1000
 
 def written(core: Core, version: int = 10) -> bytes:
     """Return the RDB file of a core."""
-    return b"".join(writer.write(image.capture(core.databases, core.config, core.changes.now), version))
+    return b"".join(writer.write(image.capture(core.databases, core.changes.now), version))
 
 
 def read(data: bytes, *, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:

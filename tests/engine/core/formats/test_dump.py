@@ -282,7 +282,7 @@ def survives(side: Side, path: Path) -> None:
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
     assert everything(copy.core)["state"] == everything(core)["state"]
     check_replay(core, NOW_US)
-    taken = image.capture(core.databases, core.config, core.changes.now)
+    taken = image.capture(core.databases, core.changes.now)
     psb.write(Files(), path, taken)
     again = empty_core()
     psb.load(memoryview(path.read_bytes()), again)
@@ -338,7 +338,7 @@ def test_counters_stop_at_the_largest_number(added, tmp_path):
         assert all(0 <= number <= most for number in counters(side.core))
     assert counters(side.core)[:2] == [most, most]
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
-    taken = image.capture(side.core.databases, side.core.config, side.core.changes.now)
+    taken = image.capture(side.core.databases, side.core.changes.now)
     psb.write(Files(), tmp_path / "x", taken)
     saved = empty_core()
     psb.load(memoryview((tmp_path / "x").read_bytes()), saved)

@@ -23,7 +23,7 @@ PROGRAM = """
     lines += ["XREADGROUP GROUP g two COUNT 700 STREAMS s >"]
     for line in lines:
         core.execute(session, line.encode().split(), NOW_US)
-    file = b"".join(writer.write(image.capture(core.databases, core.config, NOW_US // 1000), 10))
+    file = b"".join(writer.write(image.capture(core.databases, NOW_US // 1000), 10))
     loading = Loading(memoryview(file), copy.databases, value_reader.makers(copy.config, copy.streams.new))
     while loading.step():
         pass

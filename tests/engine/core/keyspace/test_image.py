@@ -50,7 +50,7 @@ class Side:
             self.core.execute(self.session, line.encode().split(), NOW_US)
 
     def image_builder(self) -> ImageBuilder:
-        return ImageBuilder(self.core.databases, self.core.config, NOW_US // 1000)
+        return ImageBuilder(self.core.databases, NOW_US // 1000)
 
 
 def content(taken: image.Image) -> list[Any]:
@@ -120,7 +120,7 @@ def test_an_image_contains_keys_that_are_due():
     side.core.changes.hold_expiry("master", NEVER)
     side.core.changes.set_time(NOW_US + 200_000_000)
     assert side.core.databases[0].is_due(b"hash-3")
-    taken = image.capture(side.core.databases, side.core.config, side.core.changes.now)
+    taken = image.capture(side.core.databases, side.core.changes.now)
     assert taken.keys == sum(map(len, side.core.databases))
 
 
@@ -129,7 +129,7 @@ def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
     """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
     monkeypatch.setattr(pace, "IMAGE_US", 20)
     side = Side()
-    expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
+    expected = content(image.capture(side.core.databases, NOW_US // 1000))
     for at in range(0, len(CHANGES), 13):
         side, count = Side(), 0
         builder = side.image_builder()
@@ -174,8 +174,8 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, com
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pace, "IMAGE_US", 0.1)
         patch.setattr(pace, "IMAGE_NAMES", names)
-        expected = content(image.capture(core.databases, core.config, NOW_US // 1000))
-        builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
+        expected = content(image.capture(core.databases, NOW_US // 1000))
+        builder = ImageBuilder(core.databases, NOW_US // 1000)
         complete = builder.step()
         assert complete == (not keys)
         for command in commands:
@@ -212,7 +212,7 @@ def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPat
     for words in ([], [b"EX", b"100"]):
         for number in range(3000):
             core.execute(session, [b"SET", b"%d" % number, b"v", *words], NOW_US)
-        builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
+        builder = ImageBuilder(core.databases, NOW_US // 1000)
         builder.step()
         captured.append(builder.image.keys)
         builder.finish()
@@ -223,11 +223,11 @@ def test_a_second_image_completes_the_first_one(monkeypatch):
     """Images may overlap: SAVE builds one at once, and starting another image completes the previous one."""
     monkeypatch.setattr(pace, "IMAGE_US", 20)
     side = Side()
-    expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
+    expected = content(image.capture(side.core.databases, NOW_US // 1000))
     first = side.image_builder()
     assert not first.step()
     side.run("HSET hash-29 a changed")
-    at_once = image.capture(side.core.databases, side.core.config, NOW_US // 1000)
+    at_once = image.capture(side.core.databases, NOW_US // 1000)
     side.run("HSET hash-28 a changed")
     second = side.image_builder()
     assert not second.step()
@@ -265,7 +265,7 @@ def test_a_complete_image_does_not_keep_deleted_values():
     session = core.open_session(1)
     core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], 1)
     stream = core.databases[0].get(b"s")
-    builder = ImageBuilder(core.databases, core.config, 1)
+    builder = ImageBuilder(core.databases, 1)
     written: list[int] = []
     gc.disable()
     try:

@@ -44,7 +44,7 @@ def source() -> Core:
 
 @pytest.fixture(scope="module")
 def payload(source: Core) -> bytes:
-    taken = image.capture(source.databases, source.config, NOW_US // 1000)
+    taken = image.capture(source.databases, NOW_US // 1000)
     file = b"".join(writer.write(taken, 12))
     return b"$%d\r\n%b" % (len(file), file)
 

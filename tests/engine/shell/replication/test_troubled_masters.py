@@ -26,7 +26,7 @@ def file() -> bytes:
     session = core.open_session(NOW_US)
     for number in range(KEYS):
         core.execute(session, [b"SET", b"key:%d" % number, b"value"], NOW_US)
-    return b"".join(writer.write(image.capture(core.databases, core.config, NOW_US // 1000), 10))
+    return b"".join(writer.write(image.capture(core.databases, NOW_US // 1000), 10))
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ LATER = NOW_US + 10**9
 
 def written(core, path: Path) -> bytes:
     """Return a snapshot of ``core`` as bytes."""
-    psb.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
+    psb.write(Files(), path, image.capture(core.databases, core.changes.now))
     return path.read_bytes()
 
 
@@ -73,7 +73,7 @@ def test_a_snapshot_shows_one_moment(tmp_path):
         core = new_core()
         driver = Driver(core, 3)
         driver.drive(400)
-        taken = image.capture(core.databases, core.config, core.changes.now)
+        taken = image.capture(core.databases, core.changes.now)
         before = everything(core)
         now = core.changes.now_us
         driver.drive(400)
@@ -123,7 +123,7 @@ def test_sealed_segments_are_not_copied(tmp_path):
         driver = Driver(core, 1)
         for number in range(40):
             driver.run("XADD", "s", "*", "n", number)
-        psb.write(Files(), tmp_path / "x", image.capture(core.databases, core.config, core.changes.now))
+        psb.write(Files(), tmp_path / "x", image.capture(core.databases, core.changes.now))
         again = empty_core()
         psb.load(Files().map(tmp_path / "x"), again)
         (_, stream, _), *_ = again.databases[0].items()
@@ -140,7 +140,7 @@ def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
         engine.run(f"HSET key-{number} f v")
     core, log = engine.core, engine.durability.log_files
     attempt = log.attempt()
-    taken = image.capture(core.databases, core.config, core.changes.now)
+    taken = image.capture(core.databases, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))
     assert len(pauses) >= 50
     taken.free()

@@ -128,7 +128,7 @@ def test_images_share_unchanged_segments(tmp_path):
     engine = filled(tmp_path)
     core = engine.core
     stream = core.databases[0].read_stream(b"s")
-    taken = image.capture(core.databases, core.config, 0)
+    taken = image.capture(core.databases, 0)
     (_, found, _), *_ = taken.databases[0].items()
     shared = [piece is copied for piece, copied in zip(stream.pieces(), found.pieces(), strict=True)]
     assert shared == [True] * 5 + [False]
@@ -140,7 +140,7 @@ def test_images_share_unchanged_segments(tmp_path):
     assert stream.count(4 << 64, 17 << 64) == 12
     assert stream.nth_after(0, 9) >> 64 == 13
     assert b"".join(found.range(0, MAX_ID, 0).parts) == frames
-    again = image.capture(core.databases, core.config, 0)
+    again = image.capture(core.databases, 0)
     (_, found, _), *_ = again.databases[0].items()
     shared = [piece is copied for piece, copied in zip(stream.pieces(), found.pieces(), strict=True)]
     assert shared == [True] * 5 + [False]
