@@ -11,7 +11,7 @@ import textwrap
 import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
-from engine.settings.directives import DIRECTIVES, IGNORED, Directive, Mark
+from engine.settings.directives import DIRECTIVES, IGNORED, Directive
 from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, YesNo
 from scripts.generated import ROOT, Part
 
@@ -72,9 +72,8 @@ def _values(kind: Kind) -> str:
 
 
 def _directive(directive: Directive) -> str:
-    """Return the line of a directive: name, default, values. A mark means that CONFIG SET refuses or restricts it."""
-    mark = "*" if Mark.FIXED in directive.marks else "+" if Mark.PROTECTED in directive.marks else ""
-    name = f"{directive.name}{mark}" + (f" ({directive.alias})" if directive.alias else "")
+    """Return the line of a directive: name, default, values. A mark means that CONFIG SET refuses it."""
+    name = directive.name + "*" * directive.fixed + (f" ({directive.alias})" if directive.alias else "")
     line = f"{name:<45} {directive.kind.text(directive.default).decode()}"
     values = _values(directive.kind)
     return f"{line:<59} {values}".rstrip() + "\n"
@@ -88,8 +87,8 @@ def directives() -> str:
     )
     return (
         "\n## In force\n\nThe columns are name (alias), default and allowed values. Directives with the default `yes`"
-        " or `no` and no allowed values accept only\nthese two. `CONFIG SET` refuses directives with `*`, and needs"
-        f" `enable-protected-configs` for directives with `+`.\n\n```text\n{rows}```\n"
+        " or `no` and no allowed values accept only\nthese two. `CONFIG SET` refuses directives with `*`."
+        f"\n\n```text\n{rows}```\n"
         "\n## Ignored\n\nThese directives of Redis and Valkey have no effect here. A file or a flag may contain them;"
         " a line in the log names them.\n`cluster-enabled` may only be `no`: one engine is one shard.\n\n"
         f"```text\n{names}\n```\n\n"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, IGNORED, PROTECTED, Directive
+from engine.settings.directives import ALIASES, DIRECTIVES, IGNORED, Directive
 from engine.settings.kinds import ConfigError
 from engine.text import messages
 from engine.text.globs import matcher
@@ -193,8 +193,8 @@ class Config:
                 return messages.config_set_failed(given, "the directive has no effect on this engine")
             if definition is None:
                 return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % given
-            refusal = "duplicate parameter" if name in named else self._refusal(definition)
-            if refusal:
+            if name in named or definition.fixed:
+                refusal = "duplicate parameter" if name in named else "can't set immutable config"
                 return messages.config_set_failed(given, refusal)
             named[name] = definition
         new: dict[str, Any] = {}
@@ -210,13 +210,6 @@ class Config:
             except ConfigError as error:
                 return messages.config_set_failed(name, str(error))
         return self._apply(new)
-
-    def _refusal(self, directive: Directive) -> str:
-        if FIXED in directive.marks:
-            return "can't set immutable config"
-        if PROTECTED in directive.marks and self._values["enable-protected-configs"] == b"no":
-            return "can't set protected config"
-        return ""
 
     def _apply(self, new: dict[str, Any]) -> bytes | None:
         old = {name: self._values[name] for name in new}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Flag, auto
 from typing import Any
 
 from engine.settings.kinds import (
@@ -22,7 +21,6 @@ from engine.settings.kinds import (
     Kind,
     Master,
     Memory,
-    MemoryOrPercent,
     Octal,
     OutputLimits,
     SavePoints,
@@ -33,63 +31,53 @@ from engine.settings.kinds import (
 )
 
 _U32_MAX = (1 << 32) - 1
-
-
-class Mark(Flag):
-    """Properties of a directive."""
-
-    NONE = 0
-    #: CONFIG SET cannot change it.
-    FIXED = auto()
-    #: CONFIG SET can change it only with enable-protected-configs.
-    PROTECTED = auto()
-
-
-NONE, FIXED, PROTECTED = Mark.NONE, Mark.FIXED, Mark.PROTECTED
+#: Marks a directive that CONFIG SET refuses.
+FIXED = True
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A row of the table. ``alias``: its second name in Redis; flags, files and CONFIG accept both names."""
+    """A row of the table. ``alias``: its second name in Redis; flags, files and CONFIG accept both names.
+
+    ``fixed``: whether CONFIG SET refuses it.
+    """
 
     name: str
     kind: Kind
     #: Default value, in the type that the docstring of its kind names.
     default: Any
-    marks: Mark = NONE
+    fixed: bool = False
     alias: str = ""
 
 
-def _integer(name: str, default: int, low: int, high: int, marks: Mark = NONE, alias: str = "") -> Directive:
-    return Directive(name, Integer(low, high), default, marks, alias)
+def _integer(name: str, default: int, low: int, high: int, fixed: bool = False, alias: str = "") -> Directive:
+    return Directive(name, Integer(low, high), default, fixed, alias)
 
 
-def _memory(name: str, default: int, marks: Mark = NONE, low: int = 0, alias: str = "") -> Directive:
-    return Directive(name, Memory(low), default, marks, alias)
+def _memory(name: str, default: int, fixed: bool = False, low: int = 0, alias: str = "") -> Directive:
+    return Directive(name, Memory(low), default, fixed, alias)
 
 
-def _yes_no(name: str, default: bool, marks: Mark = NONE, alias: str = "") -> Directive:
-    return Directive(name, YesNo(), default, marks, alias)
+def _yes_no(name: str, default: bool, fixed: bool = False, alias: str = "") -> Directive:
+    return Directive(name, YesNo(), default, fixed, alias)
 
 
-def _choice(name: str, default: str, choices: str, marks: Mark = NONE) -> Directive:
-    return Directive(name, Choice(tuple(choices.split())), default.encode(), marks)
+def _choice(name: str, default: str, choices: str, fixed: bool = False) -> Directive:
+    return Directive(name, Choice(tuple(choices.split())), default.encode(), fixed)
 
 
 def _text(
-    name: str, default: str = "", marks: Mark = NONE, check: Callable[[bytes], None] | None = None, alias: str = ""
+    name: str, default: str = "", fixed: bool = False, check: Callable[[bytes], None] | None = None, alias: str = ""
 ) -> Directive:
-    return Directive(name, Text(check), default.encode(), marks, alias)
+    return Directive(name, Text(check), default.encode(), fixed, alias)
 
 
-def _special(name: str, kind: Kind, default: str, marks: Mark = NONE, alias: str = "") -> Directive:
+def _special(name: str, kind: Kind, default: str, fixed: bool = False, alias: str = "") -> Directive:
     """Return a row whose default is given as text, as in a configuration file."""
     words = default.encode().split() if kind.several_words else [default.encode()]
-    return Directive(name, kind, kind.parse(words, {}), marks, alias)
+    return Directive(name, kind, kind.parse(words, {}), fixed, alias)
 
 
-_YES_NO_LOCAL = "no yes local"
-_SHUTDOWN = "default save nosave now force"
 _LIMITS = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
 _DB_FILE = file_name("dbfilename", "filename")
 _LOG_FILE = file_name("appendfilename", "filename")
@@ -105,12 +93,10 @@ _TABLE: tuple[Directive, ...] = (
     _integer("timeout", 0, 0, I32_MAX),
     _integer("tcp-keepalive", 300, 0, I32_MAX),
     _yes_no("protected-mode", True),
-    _text("bind-source-addr", ""),
     _integer("maxclients", 10000, 1, _U32_MAX),
     _memory("proto-max-bulk-len", 512 << 20, low=1 << 20),
     _memory("client-query-buffer-limit", 1 << 30, low=1 << 20),
     _special("client-output-buffer-limit", OutputLimits(), _LIMITS),
-    _special("maxmemory-clients", MemoryOrPercent(), "0"),
     # TLS
     _integer("tls-port", 0, 0, 65535, FIXED),
     _text("tls-cert-file", ""),
@@ -133,13 +119,10 @@ _TABLE: tuple[Directive, ...] = (
     _choice("log-format", "legacy", "legacy json"),
     _text("logfile", "", FIXED),
     _integer("shutdown-timeout", 10, 0, I32_MAX),
-    _choice("shutdown-on-sigint", "default", _SHUTDOWN),
-    _choice("shutdown-on-sigterm", "default", _SHUTDOWN),
-    _choice("enable-protected-configs", "no", _YES_NO_LOCAL, FIXED),
-    _choice("enable-debug-command", "no", _YES_NO_LOCAL, FIXED),
+    _choice("enable-debug-command", "no", "no yes local", FIXED),
     # data
     _integer("databases", 16, 1, I32_MAX, FIXED),
-    _text("dir", ".", PROTECTED),
+    _text("dir", ".", FIXED),
     _memory("maxmemory", 0),
     _integer("stream-idmp-duration", 100, 1, 86400),
     _integer("stream-idmp-maxsize", 100, 1, 10000),
@@ -151,17 +134,14 @@ _TABLE: tuple[Directive, ...] = (
     # access
     _text("requirepass", ""),
     _text("aclfile", "", FIXED),
-    _integer("acllog-max-len", 128, 0, I64_MAX),
-    _choice("acl-pubsub-default", "resetchannels", "allchannels resetchannels"),
     # notifications and monitoring
     _special("notify-keyspace-events", EventLetters(), ""),
     _integer("slowlog-log-slower-than", 10000, -1, I64_MAX, alias="commandlog-execution-slower-than"),
     _integer("slowlog-max-len", 128, 0, I64_MAX, alias="commandlog-slow-execution-max-len"),
     _integer("latency-monitor-threshold", 0, 0, I64_MAX),
-    _yes_no("latency-tracking", True),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000"),
-    _text("dbfilename", "dump.rdb", PROTECTED, _DB_FILE),
+    _text("dbfilename", "dump.rdb", FIXED, _DB_FILE),
     _choice("save-format", "rdb", "rdb psb"),
     _integer("rdb-version", 10, 10, 14),
     _yes_no("skip-unsupported-types", False),
@@ -201,41 +181,43 @@ DIRECTIVES: dict[str, Directive] = {directive.name: directive for directive in _
 ALIASES: dict[str, str] = {directive.alias: directive.name for directive in _TABLE if directive.alias}
 
 _STOCK = """
-active-defrag-cycle-max active-defrag-cycle-min active-defrag-cycle-us active-defrag-ignore-bytes
-active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper active-expire-effort
-activedefrag activerehashing always-show-logo aof-disable-auto-gc aof-load-corrupt-tail-max-size aof-rewrite-cpulist
-aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble aof_rewrite_cpulist availability-zone
-bgsave-cpulist bgsave_cpulist bio-cpulist bio_cpulist busy-reply-threshold cluster-allow-pubsubshard-when-down
-cluster-allow-reads-when-down cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-client-ipv4
-cluster-announce-client-ipv6 cluster-announce-client-port cluster-announce-client-tls-port cluster-announce-hostname
-cluster-announce-human-nodename cluster-announce-ip cluster-announce-port cluster-announce-tls-port
-cluster-blacklist-ttl cluster-compatibility-sample-ratio cluster-config-file cluster-config-save-behavior
-cluster-databases cluster-enabled cluster-link-sendbuf-limit cluster-manual-failover-timeout cluster-migration-barrier
-cluster-node-timeout cluster-port cluster-preferred-endpoint-type cluster-replica-no-failover
-cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover cluster-slave-validity-factor
+acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-cycle-us
+active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper
+active-expire-effort activedefrag activerehashing always-show-logo aof-disable-auto-gc aof-load-corrupt-tail-max-size
+aof-rewrite-cpulist aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble aof_rewrite_cpulist
+availability-zone bgsave-cpulist bgsave_cpulist bind-source-addr bio-cpulist bio_cpulist busy-reply-threshold
+cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down cluster-allow-replica-migration
+cluster-announce-bus-port cluster-announce-client-ipv4 cluster-announce-client-ipv6 cluster-announce-client-port
+cluster-announce-client-tls-port cluster-announce-hostname cluster-announce-human-nodename cluster-announce-ip
+cluster-announce-port cluster-announce-tls-port cluster-blacklist-ttl cluster-compatibility-sample-ratio
+cluster-config-file cluster-config-save-behavior cluster-databases cluster-enabled cluster-link-sendbuf-limit
+cluster-manual-failover-timeout cluster-migration-barrier cluster-node-timeout cluster-port
+cluster-preferred-endpoint-type cluster-replica-no-failover cluster-replica-validity-factor
+cluster-require-full-coverage cluster-slave-no-failover cluster-slave-validity-factor
 cluster-slot-migration-handoff-max-lag-bytes cluster-slot-migration-log-max-len
 cluster-slot-migration-write-pause-timeout cluster-slot-stats-enabled commandlog-large-reply-max-len
 commandlog-large-request-max-len commandlog-reply-larger-than commandlog-request-larger-than crash-log-enabled
 crash-memcheck-enabled daemonize disable-thp dual-channel-replication-enabled dynamic-hz enable-debug-assert
-enable-module-command events-per-io-thread extended-redis-compatibility gopher-enabled hash-max-listpack-entries
-hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hash-seed hide-user-data-from-log
-hll-sparse-max-bytes hz ignore-warnings import-mode io-threads io-threads-do-reads jemalloc-bg-thread
-key-memory-histograms latency-tracking-info-percentiles lazyfree-lazy-eviction lazyfree-lazy-expire
-lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush lfu-decay-time lfu-log-factor
-list-compress-depth list-max-listpack-size list-max-ziplist-entries list-max-ziplist-size list-max-ziplist-value
-locale-collate log-timestamp-format lookahead lua-enable-deprecated-api lua-enable-insecure-api lua-replicate-commands
-lua-time-limit max-new-connections-per-cycle max-new-tls-connections-per-cycle maxmemory-eviction-tenacity
-maxmemory-policy maxmemory-samples mptcp no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values
-prefetch-batch-max-size proc-title-template propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync
-rdb-version-check rdbcompression rdma-bind rdma-completion-vector rdma-port rdma-rx-size repl-disable-tcp-nodelay
-repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp replica-full-sync-buffer-limit
-replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload server-cpulist server_cpulist
-set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title slave-lazy-flush
-slot-migration-max-failover-repl-bytes socket-mark-id stream-node-max-bytes stream-node-max-entries supervised
-syslog-enabled syslog-facility syslog-ident tls-auto-reload-interval tls-cluster tls-dh-params-file
-tls-prefer-server-ciphers tls-session-cache-size tls-session-cache-timeout tls-session-caching tracking-table-max-keys
-unixsocketgroup vset-force-single-threaded-execution zset-max-listpack-entries zset-max-listpack-value
-zset-max-ziplist-entries zset-max-ziplist-value
+enable-module-command enable-protected-configs events-per-io-thread extended-redis-compatibility gopher-enabled
+hash-max-listpack-entries hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hash-seed
+hide-user-data-from-log hll-sparse-max-bytes hz ignore-warnings import-mode io-threads io-threads-do-reads
+jemalloc-bg-thread key-memory-histograms latency-tracking latency-tracking-info-percentiles lazyfree-lazy-eviction
+lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush lfu-decay-time
+lfu-log-factor list-compress-depth list-max-listpack-size list-max-ziplist-entries list-max-ziplist-size
+list-max-ziplist-value locale-collate log-timestamp-format lookahead lua-enable-deprecated-api lua-enable-insecure-api
+lua-replicate-commands lua-time-limit max-new-connections-per-cycle max-new-tls-connections-per-cycle
+maxmemory-clients maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples mptcp no-appendfsync-on-rewrite
+oom-score-adj oom-score-adj-values prefetch-batch-max-size proc-title-template propagation-error-behavior
+rdb-del-sync-files rdb-save-incremental-fsync rdb-version-check rdbcompression rdma-bind rdma-completion-vector
+rdma-port rdma-rx-size repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp
+replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload
+server-cpulist server_cpulist set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title
+shutdown-on-sigint shutdown-on-sigterm slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id
+stream-node-max-bytes stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident
+tls-auto-reload-interval tls-cluster tls-dh-params-file tls-prefer-server-ciphers tls-session-cache-size
+tls-session-cache-timeout tls-session-caching tracking-table-max-keys unixsocketgroup
+vset-force-single-threaded-execution zset-max-listpack-entries zset-max-listpack-value zset-max-ziplist-entries
+zset-max-ziplist-value
 """
 #: Directives of the stock configuration files of Redis and Valkey that have no effect on this engine. A file or a flag
 #: may contain them; a log line at startup names them.

@@ -189,19 +189,6 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
     return check
 
 
-class MemoryOrPercent(OneWord):
-    """A size in bytes, or a percentage of maxmemory: bytes such as ``100000`` or ``50%``."""
-
-    def parse_word(self, word: bytes) -> bytes:
-        """See ``OneWord``."""
-        if re.fullmatch(rb"[0-9]{1,3}%", word):
-            return word
-        try:
-            return b"%d" % parse_memory(word)
-        except ConfigError:
-            raise ConfigError("argument must be a memory or percent value") from None
-
-
 class Words:
     """Several words: a tuple of bytes."""
 

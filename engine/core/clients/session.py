@@ -85,7 +85,6 @@ class Session:
         "multi",
         "multi_failed",
         "name",
-        "no_evict",
         "patterns",
         "proto",
         "reply_mode",
@@ -149,7 +148,6 @@ class Session:
         self.last_command = b"NULL"
         #: Number of completed commands.
         self.calls = 0
-        self.no_evict = False
         #: Function, set by the shell, that returns the current state of the connection's buffers.
         self.buffers: Callable[[], Buffers] = Buffers
 

@@ -176,25 +176,13 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
         (b"b", session.waiter is not None or held_back),
         (b"d", session.dirty_exec),
         (b"c", session.close_after_reply),
-        (b"e", session.no_evict),
     )
     return b"".join(mark for mark, on in marks if on) or b"N"
 
 
-def words_held(session: Session) -> int:
-    """Return the total size of the blocked command's words in bytes; 0 if no command is blocked."""
-    return 0 if session.waiter is None else sum(map(len, session.waiter.argv))
-
-
-def memory_of(session: Session) -> int:
-    """Return the memory of a client in bytes: commands, replies, MULTI's queue, and a blocked command's words."""
-    buffers = session.buffers()
-    return buffers.commands + buffers.replies + session.queued()[1] + words_held(session)
-
-
 def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
     """Return a session's line in CLIENT LIST, without line end. ``running``: the words of its running command."""
-    words = sum(map(len, running)) + words_held(session)
+    words = sum(map(len, running or (session.waiter.argv if session.waiter else ())))
     buffers = session.buffers()
     flags = _flags(session, held_back=buffers.held_back)
     queued, queued_bytes = session.queued()

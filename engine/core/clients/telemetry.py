@@ -60,17 +60,6 @@ class Stat:
             found.append((edge, total))
         return found
 
-    def percentile(self, percent: float) -> float:
-        """Return a percentile of the durations in microseconds, interpolated in the histogram."""
-        wanted = self.calls * percent / 100
-        seen = 0
-        for bucket, count in enumerate(self.buckets):
-            if count and seen + count >= wanted:
-                low, high = (1 << bucket) / 2, float(1 << bucket)
-                return (low + (high - low) * max(wanted - seen, 0) / count) / 1000
-            seen += count
-        return 0.0
-
 
 def _edge_us(bucket: int) -> int:
     """Return the upper edge of a bucket in microseconds, as reported to tools: 1 2 4 8 16 33 66 132 ..."""

@@ -55,8 +55,6 @@ class ProcessFacts:
     query_overruns: int = 0
     #: Number of clients disconnected because of client-output-buffer-limit.
     output_overruns: int = 0
-    #: Number of clients disconnected because of maxmemory-clients.
-    evicted: int = 0
     #: Number of clients whose next command is held back by a pause.
     held_back: int = 0
     ops_per_sec: int = 0

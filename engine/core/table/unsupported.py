@@ -111,8 +111,8 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "eviction",
-        (),
-        "above `maxmemory`, adding data is rejected; `maxmemory-policy` is ignored",
+        _names("client|no-evict"),
+        "above `maxmemory`, adding data is rejected; `maxmemory-policy` and `maxmemory-clients` are ignored",
     ),
     Unsupported(
         "shard channels",

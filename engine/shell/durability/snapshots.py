@@ -199,9 +199,7 @@ class Snapshots(Writing):
         version, checksum = config.integer("rdb-version"), config.flag("rdbchecksum")
         is_own = config.text("save-format") == b"psb"
         about = position.about if position is not None else {}
-        # A snapshot in another directory would not find the segment files, so it contains all entries.
-        shares_segments = self._segments.is_in_use and self._segments.directory.parent == path.parent
-        segments = self._segments if shares_segments else None
+        segments = self._segments if self._segments.is_in_use else None
         documents = self._segments.documents
 
         def write(taken: Image) -> None:

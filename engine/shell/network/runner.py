@@ -34,7 +34,7 @@ from engine.shell.clock import now_ns, now_us
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.housekeeping.memory import MemoryLimit, give_back
 from engine.shell.network.connection import BEFORE_LOGIN, Connection, Limits, ReplyBatch
-from engine.shell.network.evictions import ClientMemory, IdleClients, is_refused
+from engine.shell.network.evictions import IdleClients, is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.log_lines import LOG, report_fatal
 from engine.shell.observation.process_facts import Traffic
@@ -309,7 +309,6 @@ class Runner:
         self.memory_limit = MemoryLimit(
             core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
         )
-        self.client_memory = ClientMemory(core.config, self.connections, self.traffic)
         self.idle_clients = IdleClients(core.config, self.connections)
 
     def give_back_memory(self) -> None:
@@ -471,8 +470,6 @@ class Runner:
         now = ns // 1000
         if self.memory_limit.limit:
             self.memory_limit.check(now)
-        if self.client_memory.limit:
-            self.client_memory.check(now)
         return now
 
     def _suspend(self, connection: Client, reply: Reply, now: int) -> None:
@@ -770,8 +767,6 @@ class Runner:
             return
         self._expire_producers()
         self._free()
-        if self.client_memory.limit:
-            self.client_memory.check(now_us())
         for connection in list(self.connections.values()):
             if connection.transport.get_write_buffer_size():
                 connection.check_output()

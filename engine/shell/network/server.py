@@ -282,7 +282,6 @@ class Server:
         self._node.start()
         self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns
-        self.config.on_change("dir", self._change_directory)
         backlog = self.config.integer("tcp-backlog") or 511
         for sock in self._sockets:
             self._listeners.append(await self._loop.create_server(self._accept, sock=sock, backlog=backlog))
@@ -371,12 +370,6 @@ class Server:
         if mode:
             Path(path).chmod(mode)
 
-    def _change_directory(self) -> None:
-        try:
-            os.chdir(self.config.text("dir").decode())
-        except OSError as error:
-            raise ConfigError(os.strerror(error.errno or 0)) from None
-
     def _accept(self) -> asyncio.Protocol:
         return Client(self.runner, self.config.integer("tcp-keepalive"))
 
@@ -420,12 +413,11 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
-        if self.core.replication.delays_shutdown(words, None):
+        if self.core.replication.delays_shutdown(frozenset(), None):
             LOG.info("%s: shutting down after waiting for replicas", name)
             return
         try:
-            self._disk.prepare_shutdown(set(words))
+            self._disk.prepare_shutdown(set())
         except CommandError:
             LOG.warning("%s ignored, because the data could not be written", name)
         else:

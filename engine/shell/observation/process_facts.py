@@ -32,8 +32,6 @@ class Traffic:
     query_overruns: int = 0
     #: Number of clients dropped because of client-output-buffer-limit.
     output_overruns: int = 0
-    #: Number of clients dropped because of maxmemory-clients.
-    evicted: int = 0
 
 
 _PAGE = resource.getpagesize()
@@ -60,7 +58,7 @@ class Facts:
         """Reset the counters, for CONFIG RESETSTAT."""
         traffic = self._traffic
         self._base = (traffic.bytes_in, traffic.bytes_out, traffic.accepted, traffic.rejected)
-        traffic.query_overruns = traffic.output_overruns = traffic.evicted = 0
+        traffic.query_overruns = traffic.output_overruns = 0
         self._peak = 0
 
     def collect(self) -> ProcessFacts:
@@ -96,7 +94,6 @@ class Facts:
             bytes_out=traffic.bytes_out - bytes_out,
             query_overruns=traffic.query_overruns,
             output_overruns=traffic.output_overruns,
-            evicted=traffic.evicted,
             ops_per_sec=ops,
             kbps_in=rate_in,
             kbps_out=rate_out,

@@ -82,16 +82,15 @@ class MasterLink(asyncio.Protocol):
         #: Time of the last bytes received, or of opening the link.
         self.received_at = clock()
 
-    def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
-        """Connect; the owner's callbacks report the result. ``source``: local address, empty for any address."""
-        self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
+    def open(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        """Connect; the owner's callbacks report the result."""
+        self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context))
 
-    async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
+    async def _open(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
-        local = (source, 0) if source else None
         name = host if context is not None else None
         try:
-            await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name, local_addr=local)
+            await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
         except (OSError, ValueError) as error:
             self._lose(str(error) or type(error).__name__)
 

@@ -325,8 +325,7 @@ class ReplicaRole:
         except ConfigError as error:
             self.lost(str(error))
             return
-        source = config.text("bind-source-addr").decode()
-        self._link.open(self._host.decode("utf-8", "surrogateescape"), self._port, context, source)
+        self._link.open(self._host.decode("utf-8", "surrogateescape"), self._port, context)
 
     def connected(self) -> None:
         """Start the handshake: the link is open."""

@@ -72,7 +72,6 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     session.proto = 2
     session.reply_mode = "on"
     ctx.monitors.drop(session)
-    session.no_evict = False
     ctx.accounts.greet(session)
     return Simple(b"RESET")
 
@@ -161,12 +160,6 @@ def _type_named(word: bytes) -> bytes:
     return b"replica" if name == b"slave" else name
 
 
-def _on_off(word: bytes) -> bool:
-    if word.lower() not in (b"on", b"off"):
-        raise CommandError(messages.SYNTAX)
-    return word.lower() == b"on"
-
-
 # -- the current connection -----------------------------------------------------------------------------------------
 
 
@@ -219,13 +212,6 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
     else:
         raise CommandError(messages.SYNTAX)
     return NO_REPLY
-
-
-@client_subcommand("no-evict <ON | OFF>", "admin loading stale")
-def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets whether the current connection is exempt from client eviction."""
-    ctx.session.no_evict = _on_off(argv[2])
-    return OK
 
 
 # -- all connections ------------------------------------------------------------------------------------------------

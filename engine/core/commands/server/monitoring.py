@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.core.clients.sessions import memory_of
 from engine.core.commands.families import server_command
 from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
@@ -106,7 +105,7 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("maxmemory", limit),
         ("maxmemory_human", _human(limit)),
         ("maxmemory_policy", "noeviction"),
-        ("mem_clients_slaves", sum(memory_of(session) for session in ctx.sessions if session.is_replica)),
+        ("mem_clients_slaves", sum(session.buffers().replies for session in ctx.sessions if session.is_replica)),
         ("mem_replication_backlog", dict(ctx.replication.info()).get("repl_backlog_histlen", 0)),
     ]
 
@@ -159,7 +158,6 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         *ctx.replication.statistics().items(),
         ("expired_keys", ctx.changes.expired_keys),
         ("evicted_keys", 0),
-        ("evicted_clients", facts.evicted),
         ("keyspace_hits", sum(db.hits for db in ctx.databases)),
         ("keyspace_misses", sum(db.misses for db in ctx.databases)),
         ("pubsub_channels", len(ctx.pubsub.channels)),
@@ -198,24 +196,6 @@ def _commandstats(ctx: Context, facts: ProcessFacts) -> _Lines:
     return lines
 
 
-#: Percentiles of the times of a command's calls.
-_PERCENTILES = (50, 99, 99.9)
-
-
-def _latencystats(ctx: Context, facts: ProcessFacts) -> _Lines:
-    del facts
-    if not ctx.config.flag("latency-tracking"):
-        return []
-    return [
-        (
-            f"latency_percentiles_usec_{name.decode()}",
-            ",".join(f"p{percent:g}={stat.percentile(percent):.3f}" for percent in _PERCENTILES),
-        )
-        for name, stat in ctx.telemetry.stats.items()
-        if stat.calls
-    ]
-
-
 #: Replaces the characters of INFO's own syntax in an error's code.
 _SAFE = bytes.maketrans(b"#:\r\n", b"____")
 
@@ -252,11 +232,10 @@ _SECTIONS: dict[str, Callable[[Context, ProcessFacts], _Lines]] = {
     "modules": _nothing,
     "commandstats": _commandstats,
     "errorstats": _errorstats,
-    "latencystats": _latencystats,
     "cluster": _cluster,
     "keyspace": _keyspace,
 }
-_BY_DEFAULT = [name for name in _SECTIONS if name not in ("commandstats", "latencystats")]
+_BY_DEFAULT = [name for name in _SECTIONS if name != "commandstats"]
 _TITLES = {"cpu": "CPU"}
 
 

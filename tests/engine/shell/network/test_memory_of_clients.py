@@ -164,63 +164,14 @@ def test_a_reply_above_the_hard_limit_disconnects_its_client():
             assert other.run("PING") == b"PONG"
 
 
-def evicted(client: Client) -> int:
-    """Return the number of clients disconnected because of maxmemory-clients."""
-    return int(client.run("INFO", "stats").split(b"evicted_clients:")[1].split(b"\r\n")[0])
-
-
-def test_the_largest_clients_are_disconnected_above_maxmemory_clients() -> None:
-    """With a limit of 8 MB, two clients that queue 3 MB each in MULTI are disconnected.
-
-    A client that queues 6 MB and has CLIENT NO-EVICT on is not.
-    """
-    with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
-        large = [Client(engine) for _ in range(3)]
-        large[2].run("CLIENT", "NO-EVICT", "on")
-        for client, size in zip(large, (3, 3, 6), strict=True):
-            client.run("MULTI")
-            assert client.run("SET", "k", "x" * size * MB) == b"QUEUED"
-        assert control.run("CONFIG", "SET", "maxmemory-clients", "13mb") == b"OK"
-        assert [client.run("PING") for client in large] == [b"QUEUED"] * 3
-        assert evicted(control) == 0
-        assert control.run("CONFIG", "SET", "maxmemory-clients", "8mb") == b"OK"
-        wait_for(lambda: evicted(control) == 2, "two clients to be cut off")
-        assert [client.rest() for client in large[:2]] == [b"", b""]
-        assert large[2].run("EXEC") == [b"OK", b"PONG"]
-        assert control.run("CONFIG", "SET", "maxmemory-clients", "1%") == b"OK"
-        for client in large:
-            client.close()
-
-
-def test_a_client_that_does_not_read_is_disconnected_above_maxmemory_clients() -> None:
-    """Unread replies count, and only the client with unread replies is disconnected."""
-    with servers.engine() as engine, Client(engine) as control, Client(engine) as slow:
-        control.run("SET", "k", "x" * 16 * MB)
-        control.run("CONFIG", "SET", "maxmemory-clients", "2mb")
-        slow.send("GET", "k")
-        wait_for(lambda: evicted(control) == 1, "the client that does not read to be cut off")
-        assert control.run("PING") == b"PONG"
-
-
 def unread(client: Client) -> int:
     """Return the largest number of unread bytes of a client."""
     return max(int(word[5:]) for word in client.run("CLIENT", "LIST").split() if word.startswith(b"omem="))
 
 
-_ALL = ("maxmemory-clients", "10mb", b"evicted_clients:1")
-_ONE = ("client-output-buffer-limit", "normal 10mb 0 0", b"client_output_buffer_limit_disconnections:1")
-
-
-@pytest.mark.parametrize(
-    ("line", "limit"),
-    short_and_long(
-        [("XRANGE s - +", _ALL), ("XREAD STREAMS s 0", _ONE), ("PS.COLUMNS s - +", _ALL)],
-        [("XRANGE s - +", _ONE), ("XREAD STREAMS s 0", _ALL), ("PS.COLUMNS s - +", _ONE)],
-    ),
-)
-def test_an_unread_long_reply_counts_with_all_its_entries(line: str, limit: tuple[str, str, bytes]) -> None:
-    """The rest of a long reply, which keeps a deleted stream in memory, counts as unread output, for both limits."""
-    name, value, counted = limit
+@pytest.mark.parametrize("line", ["XRANGE s - +", "XREAD STREAMS s 0", "PS.COLUMNS s - +"])
+def test_an_unread_long_reply_counts_with_all_its_entries(line: str) -> None:
+    """The rest of a long reply, which keeps a deleted stream in memory, counts as unread output."""
     with servers.engine() as engine, Client(engine) as control:
         for _ in range(200):
             control.run("XADD", "s", "*", *(word for field in range(100) for word in (field, "x" * 1000)))
@@ -228,5 +179,6 @@ def test_an_unread_long_reply_counts_with_all_its_entries(line: str, limit: tupl
             slow.send(*line.split())
             wait_for(lambda: unread(control) > 15 * MB, "the reply")
             control.run("DEL", "s")
-            control.run("CONFIG", "SET", name, value)
+            control.run("CONFIG", "SET", "client-output-buffer-limit", "normal 10mb 0 0")
+            counted = b"client_output_buffer_limit_disconnections:1"
             wait_for(lambda: counted in control.run("INFO", "stats"), "the end of the client")

@@ -118,7 +118,7 @@ def test_a_lost_link_drops_what_is_sent(host, shown):
             port = server.sockets[0].getsockname()[1]
             clock = asyncio.get_running_loop().time
             link = MasterLink(lambda: events.append(link.address), events.append, lambda _: lost.set(), clock)
-            link.open(host, port, None, "")
+            link.open(host, port, None)
             await asyncio.wait_for(lost.wait(), 20)
         [(peer, local), data] = events
         assert (peer, data, link.is_closed) == (b"%b:%d" % (shown, port), b"last words", True)
