@@ -205,9 +205,7 @@ _RULES: dict[str, Callable[[int], bytes]] = {
     "different commands": lambda i: (b"+get", b"-set", b"+client|id", b"-@write", b"+@read")[i % 5],
     "categories": lambda i: b"+@all" if i % 2 else b"-@all",
     "selectors": lambda i: b"(+get ~k%d)" % i,
-    "one selector": lambda i: b"+select|%d" % i,
-    "one selector of many words": lambda i: b"~k%d" % i,
-    "first arguments": lambda i: b"+select|%d" % i,
+    "one selector": lambda i: b"~k%d" % i,
 }
 
 
@@ -215,8 +213,6 @@ def _rules(rule: str, n: int) -> Words:
     words = [_RULES[rule](i) for i in range(n)]
     if rule == "one selector":
         words = [b"(" + b" ".join(words) + b")"]
-    if rule == "one selector of many words":
-        words = [b"(" + words[0], *words[1:], b")"]
     return [b"ACL", b"SETUSER", b"u", b"+get", *words]
 
 

@@ -27,6 +27,8 @@ from engine.text import messages
 
 #: Maximum time since an entry's last update, in milliseconds, for counting an equal refusal in this entry.
 _ALIKE_MS = 60_000
+#: Maximum number of entries.
+_MOST_ENTRIES = 128
 #: Number of newest entries that a new refusal is compared with.
 _COMPARED_ENTRIES = 10
 
@@ -49,8 +51,7 @@ class Entry:
 class AclLog:
     """The latest entries, newest first."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self) -> None:
         self._next = 0
         self.entries: list[Entry] = []
         #: Number of refusals by reason.
@@ -75,11 +76,9 @@ class AclLog:
                 self.entries.remove(entry)
                 self.entries.insert(0, entry)
                 return
-        limit = self._config.integer("acllog-max-len")
-        if limit:
-            self.entries.insert(0, Entry(self._next, reason, context, name, user, now, now, client))
-            self._next += 1
-            del self.entries[limit:]
+        self.entries.insert(0, Entry(self._next, reason, context, name, user, now, now, client))
+        self._next += 1
+        del self.entries[_MOST_ENTRIES:]
 
     def reset(self) -> None:
         """Remove all entries."""
@@ -116,7 +115,7 @@ class Accounts:
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)
         self.users: dict[bytes, User] = {DEFAULT: self.default}
-        self.log = AclLog(config)
+        self.log = AclLog()
         config.on_change("requirepass", self._follow_password)
         if config.text("requirepass"):
             self._follow_password()
@@ -127,25 +126,10 @@ class Accounts:
         """Return all users, sorted by name."""
         return [self.users[name] for name in sorted(self.users)]
 
-    @property
-    def all_channels(self) -> bool:
-        """Whether ``acl-pubsub-default`` gives a new user all channels."""
-        return self._config.text("acl-pubsub-default") == b"allchannels"
-
-    def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
+    def set_user(self, name: bytes, rules: Iterable[bytes]) -> None:
         """Create or change a user. Raise CommandError, without any change, if one of the rules is invalid."""
-        if b" " in name or b"\0" in name:
-            raise CommandError(messages.USER_NAME)
-        ops, open_at = merged(rules)
-        if open_at is not None:
-            raise CommandError(b"ERR Unmatched parenthesis in acl selector starting at '%b'." % open_at)
         old = self.users.get(name)
-        new = deepcopy(old) if old is not None else User(name, self.all_channels)
-        for op in ops:
-            try:
-                new.apply(op, self.all_channels)
-            except RuleError as error:
-                raise CommandError(messages.rule_refused(op, error.reason)) from None
+        new = _changed(deepcopy(old) if old is not None else User(name), rules)
         if old is None:
             self.users[name] = new
         else:
@@ -180,8 +164,8 @@ class Accounts:
 
     def _follow_password(self) -> None:
         password = self._config.text("requirepass")
-        self.default.apply(b"resetpass", False)
-        self.default.apply(b">" + password if password else b"nopass", False)
+        self.default.apply(b"resetpass")
+        self.default.apply(b">" + password if password else b"nopass")
         self.changed()
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -276,77 +260,67 @@ class Accounts:
     def load_configured(self, users: Sequence[Sequence[bytes]]) -> None:
         """Load the ``user`` lines of a configuration file, each [name, rule ...].
 
-        Raise UsersError if one is invalid.
+        Raise UsersError, without any change, if one is invalid.
         """
-        seen: set[bytes] = set()
+        found: dict[bytes, User] = {}
         for name, *rules in users:
-            if b" " in name or b"\0" in name:
-                raise UsersError(f"user {name!r}: {messages.USER_NAME[4:].decode()}")
-            if name in seen:
-                raise UsersError(f"Duplicate user '{name.decode(errors='replace')}' found")
-            seen.add(name)
-            # A line is a complete definition, so the default user starts without its default rules.
-            self.users.setdefault(name, User(name, self.all_channels))
             try:
-                self.set_user(name, rules if name != DEFAULT else [b"reset", *rules])
-            except CommandError as error:
-                raise UsersError(f"user {name.decode(errors='replace')}: {error.text[4:].decode()}") from None
+                _add(found, name, rules)
+            except UsersError as error:
+                raise UsersError(f"user {name.decode(errors='replace')}: {error}") from None
+        self._accept(found)
 
-    def load(self, text: bytes, name: bytes) -> None:
-        """Replace all users with those in ``text``, which was read from the file ``name``.
+    def load(self, text: bytes, file: bytes) -> None:
+        """Replace all users with those in ``text``, which was read from ``file``: a ``user`` line for each.
 
         Close the connections of deleted users, and of subscribers that lose access to a channel. Raise UsersError,
-        without any change, if the text is invalid.
+        without any change, if a line is invalid.
         """
-        users, errors = self._parsed(text, name)
-        if errors:
-            raise UsersError((errors + messages.UNCHANGED).decode(errors="replace"))
-        users.setdefault(DEFAULT, User.all_powerful(DEFAULT))
-        for deleted in [old for old in self.users if old not in users]:
-            self.delete(deleted)
-        for new in users.values():
-            old = self.users.get(new.name)
-            if old is None:
-                self.users[new.name] = new
-            else:
-                self._replace(old, new)
-
-    def _parsed(self, text: bytes, file: bytes) -> tuple[dict[bytes, User], bytes]:
-        """Parse the users of a file; return them, and its errors with their line numbers."""
-        users: dict[bytes, User] = {}
-        errors = b""
+        found: dict[bytes, User] = {}
         for number, line in enumerate(text.split(b"\n"), 1):
-            words = line.strip(b" \t\r\n").split(b" ")
-            if words[0][:1] in (b"", b"#"):
+            words = line.split()
+            if not words or words[0][:1] == b"#":
                 continue
-            where = b"%b:%d" % (file, number)
-            if words[0] != b"user" or len(words) < 2:
-                errors += where + b" should start with user keyword followed by the username. "
-                continue
-            name = words[1]
-            if name in users:
-                errors += b"WARNING: Duplicate user '%b' found on line %d. " % (name, number)
-                continue
-            users[name] = user = User(name, self.all_channels)
-            errors += self._rules_of(user, [word for word in words[2:] if word], where)
-        return users, errors
-
-    def _rules_of(self, user: User, words: list[bytes], where: bytes) -> bytes:
-        """Apply the rules of a line to a user; return the errors."""
-        rules, open_at = merged(words)
-        if open_at is not None:
-            return where + b": Unmatched parenthesis in selector definition."
-        errors = b""
-        is_reported = False
-        for rule in rules:
             try:
-                user.apply(rule, self.all_channels)
-            except RuleError as error:
-                # Every unknown name is reported. Of the other errors only the first is reported, because it may have
-                # caused the rest.
-                if error.unknown:
-                    errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
-                elif not is_reported:
-                    errors += b"%b: %b. " % (where, error.reason)
-                    is_reported = True
-        return errors
+                if words[0] != b"user" or len(words) < 2:
+                    raise UsersError("should start with user keyword followed by the username")
+                _add(found, words[1], words[2:])
+            except UsersError as error:
+                where = f"{file.decode(errors='replace')}:{number}: "
+                raise UsersError(f"{where}{error}; {messages.UNCHANGED.decode()}") from None
+        found.setdefault(DEFAULT, User.all_powerful(DEFAULT))
+        for deleted in [old for old in self.users if old not in found]:
+            self.delete(deleted)
+        self._accept(found)
+
+    def _accept(self, users: dict[bytes, User]) -> None:
+        for name, new in users.items():
+            if name in self.users:
+                self._replace(self.users[name], new)
+            else:
+                self.users[name] = new
+
+
+def _add(users: dict[bytes, User], name: bytes, rules: Iterable[bytes]) -> None:
+    """Add a user with these rules. Raise UsersError if a rule or the name is invalid, or if the name is not new."""
+    if name in users:
+        raise UsersError(f"Duplicate user '{name.decode(errors='replace')}' found")
+    try:
+        users[name] = _changed(User(name), rules)
+    except CommandError as error:
+        raise UsersError(error.text[4:].decode(errors="replace")) from None
+
+
+def _changed(user: User, rules: Iterable[bytes]) -> User:
+    """Apply rules to a new user, and return it. Raise CommandError if its name or a rule is invalid."""
+    if b" " in user.name or b"\0" in user.name:
+        raise CommandError(messages.USER_NAME)
+    ops, open_at = merged(rules)
+    if open_at is not None:
+        raise CommandError(b"ERR Unmatched parenthesis in acl selector starting at '%b'." % open_at)
+    for op in ops:
+        try:
+            user.apply(op)
+        except RuleError as error:
+            raise CommandError(messages.rule_refused(op, error.reason)) from None
+    return user

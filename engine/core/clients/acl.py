@@ -20,16 +20,6 @@ from engine.core.table.unsupported import family_of
 from engine.text import messages
 from engine.text.globs import matches
 
-#: The subcommands of CLUSTER in Redis. CLUSTER has no subcommands here, because it is always refused.
-_OF_CLUSTER = frozenset(
-    b"""
-    cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot
-    cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot
-    cluster|help cluster|info cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes
-    cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot
-    cluster|shards cluster|slaves cluster|slot-stats cluster|slots
-    """.split()
-)
 #: All categories, in the order of ACL CAT.
 CATEGORIES = (
     "keyspace",
@@ -60,12 +50,11 @@ _PREFIXES = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 
 class RuleError(ValueError):
-    """An invalid rule; the text is the reason. ``unknown``: whether it names an unknown command or category."""
+    """An invalid rule; the text is the reason."""
 
-    def __init__(self, reason: bytes, *, unknown: bool = False) -> None:
+    def __init__(self, reason: bytes) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.unknown = unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +82,21 @@ class Selector:
         "all_keys",
         "allowed",
         "channels",
-        "first_words",
         "patterns",
         "rules",
     )
 
-    def __init__(self, all_channels: bool) -> None:
+    def __init__(self) -> None:
         #: Whether all commands are allowed, including those of later versions: ``+@all`` without exceptions.
         self.all_commands = False
         #: The full names of the allowed commands.
         self.allowed: set[bytes] = set()
-        #: Command -> the only first arguments (in lower case) with which it is allowed.
-        self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
         self.all_keys = False
         #: Patterns of keys with READ, WRITE or both.
         self.patterns: dict[bytes, int] = {}
-        self.all_channels = all_channels
+        self.all_channels = False
         self.channels: dict[bytes, None] = {}
 
     @property
@@ -176,13 +162,12 @@ class Selector:
     def _apply_everything(self, allowed: bool) -> None:
         self.all_commands = allowed
         self.allowed = {command.full_name for command in all_commands()} if allowed else set()
-        self.first_words.clear()
         self.rules = {b"@all": allowed}
 
     def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
         if name not in CATEGORIES:
-            raise RuleError(messages.UNKNOWN, unknown=True)
+            raise RuleError(messages.UNKNOWN)
         for command in in_category(name):
             self._allow(command, rule[:1] == b"+")
         self._show(rule)
@@ -190,35 +175,15 @@ class Selector:
     def _apply_command(self, rule: bytes) -> None:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
-        if found is None and _is_foreign(name):
-            # The rule is accepted without effect, so that users and files written for Redis can be loaded.
-            pass
-        elif found is None:
-            self._apply_first_word(name, allowed)
-        else:
+        if found is not None:
             for command in (found, *found.subcommands.values()):
                 self._allow(command, allowed)
+        elif not _is_foreign(name):
+            # Other rules have no effect, so that users and files written for Redis can be loaded.
+            raise RuleError(messages.UNKNOWN)
         self._show(rule)
 
-    def _apply_first_word(self, name: bytes, allowed: bool) -> None:
-        """Apply a rule such as ``+select|0``, which allows a command with this first argument."""
-        command, bar, word = name.rpartition(b"|")
-        found = find(command)
-        if not allowed or not bar or (found is None and not _is_foreign(command)):
-            raise RuleError(messages.UNKNOWN, unknown=True)
-        if b"|" in command:
-            raise RuleError(b"Allowing first-arg of a subcommand is not supported")
-        if not word:
-            raise RuleError(messages.ACL_SYNTAX)
-        if found is None:
-            return
-        if found.subcommands:
-            raise RuleError(messages.UNKNOWN, unknown=True)
-        if found.full_name not in self.allowed:
-            self.first_words.setdefault(found.full_name, {})[word.lower()] = None
-
     def _allow(self, command: Command, allowed: bool) -> None:
-        self.first_words.pop(command.full_name, None)
         if allowed:
             self.allowed.add(command.full_name)
         else:
@@ -230,10 +195,7 @@ class Selector:
         The rule replaces earlier rules about the same command, its subcommands, or the same category.
         """
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
-        container, bar, rest = name.partition(b"|")
-        if bar and name[:1] != b"@":
-            name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
-        if not bar:
+        if b"|" not in name:
             for old in [old for old in self.rules if old.startswith(name + b"|")]:
                 del self.rules[old]
         self.rules.pop(name, None)
@@ -266,7 +228,7 @@ class Selector:
 
     def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
         """Return the reason for refusing ``argv``, None if it is allowed."""
-        if not (self.all_commands or self._may_call(command, argv)):
+        if not (self.all_commands or self._may_call(command)):
             return Denial("command", command.full_name, (1, 0))
         if not self.all_keys:
             for number, (key, use) in enumerate(command.touched(argv)):
@@ -278,16 +240,8 @@ class Selector:
                     return Denial("channel", channel, (3, number))
         return None
 
-    def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Return whether the selector allows both ``argv`` and reading every key."""
-        reads = self.all_keys or bool(self.patterns.get(b"*", 0) & READ)
-        return reads and (self.all_commands or self._may_call(command, argv))
-
-    def _may_call(self, command: Command, argv: list[bytes]) -> bool:
-        if command.full_name in self.allowed or "no_auth" in command.flags:
-            return True
-        words = self.first_words.get(command.full_name, ())
-        return len(argv) > 1 and argv[1].lower() in words
+    def _may_call(self, command: Command) -> bool:
+        return command.full_name in self.allowed or "no_auth" in command.flags
 
     def _may_touch(self, key: bytes, reads: bool, writes: bool) -> bool:
         needed = (READ if reads else 0) | (WRITE if writes else 0)
@@ -303,12 +257,12 @@ class Selector:
 def _is_foreign(name: bytes) -> bool:
     """Return whether a rule may name this command of Redis or subcommand, although the command table lacks it.
 
-    The table of unsupported commands has a container without its subcommands, so any subcommand is accepted.
+    The tables of commands have CLUSTER and containers that are left out without their subcommands.
     """
     container, bar, word = name.partition(b"|")
-    if name.lower() in _OF_CLUSTER or family_of(name) is not None:
+    if family_of(name) is not None:
         return True
-    return bool(bar and word) and b"|" not in word and family_of(container) is not None
+    return bool(bar and word) and b"|" not in word and (container == b"cluster" or family_of(container) is not None)
 
 
 def _key_access(rule: bytes) -> tuple[int, bytes]:
@@ -334,7 +288,7 @@ class User:
 
     __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
 
-    def __init__(self, name: bytes, all_channels: bool = False) -> None:
+    def __init__(self, name: bytes) -> None:
         self.name = name
         self.enabled = False
         self.nopass = False
@@ -342,14 +296,15 @@ class User:
         self.passwords: dict[bytes, None] = {}
         self.sanitize = True
         #: The root selector, then the selectors in parentheses.
-        self.selectors = [Selector(all_channels)]
+        self.selectors = [Selector()]
         self.free = False
 
     @classmethod
     def all_powerful(cls, name: bytes) -> User:
         """Create a user with all permissions and no password."""
         user = cls(name)
-        user.apply_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
+        for rule in (b"on", b"nopass", b"~*", b"&*", b"+@all"):
+            user.apply(rule)
         return user
 
     def become(self, other: User) -> None:
@@ -360,17 +315,12 @@ class User:
 
     # -- rules ------------------------------------------------------------------------------------------------------
 
-    def apply_all(self, rules: Iterable[bytes], all_channels: bool) -> None:
-        """Apply rules in order; ``all_channels`` is the default for new selectors and ``reset``."""
-        for rule in rules:
-            self.apply(rule, all_channels)
-
-    def apply(self, rule: bytes, all_channels: bool) -> None:
+    def apply(self, rule: bytes) -> None:
         """Apply one rule, which can be a whole selector in parentheses."""
-        self._apply(rule, all_channels)
+        self._apply(rule)
         self.free = self.selectors[0].allows_all
 
-    def _apply(self, rule: bytes, all_channels: bool) -> None:
+    def _apply(self, rule: bytes) -> None:
         match rule.lower():
             case b"":
                 pass
@@ -391,7 +341,7 @@ class User:
             case b"clearselectors":
                 del self.selectors[1:]
             case b"reset":
-                self.become(User(self.name, all_channels))
+                self.become(User(self.name))
             case _ if rule[:1] in (b">", b"#"):
                 self.passwords[_hashed(rule)] = None
                 self.nopass = False
@@ -399,7 +349,7 @@ class User:
                 if self.passwords.pop(_hashed(rule), self) is self:
                     raise RuleError(b"The password you are trying to remove from the user does not exist")
             case _ if rule[:1] == b"(" and rule[-1:] == b")":
-                selector = Selector(all_channels)
+                selector = Selector()
                 for inner in rule[1:-1].split():
                     selector.apply(inner)
                 self.selectors.append(selector)
@@ -438,10 +388,6 @@ class User:
             if worst is None or denial.rank > worst.rank:
                 worst = denial
         return worst
-
-    def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Return whether the user may call ``argv`` and also read every key."""
-        return any(selector.may_read_all(command, argv) for selector in self.selectors)
 
     def may_subscribe(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
         """Return whether the user may subscribe to all of these channels and patterns."""

@@ -124,10 +124,6 @@ def test_getuser_groups_the_rules_by_kind(acl: Server) -> None:
         (["(+get", "~a"], "ERR Unmatched parenthesis in acl selector starting at '(+get'."),
         (["((+get)", "~a", ")"], "ERR Error in ACL SETUSER modifier '((+get)': Syntax error"),
         (
-            ["+client|id|x"],
-            "ERR Error in ACL SETUSER modifier '+client|id|x': Allowing first-arg of a subcommand is not supported",
-        ),
-        (
             ["#abc"],
             "ERR Error in ACL SETUSER modifier '#abc': The password hash must be exactly 64 characters and contain "
             "only lowercase hexadecimal characters",
@@ -215,7 +211,6 @@ RULES = (
     "+subscribe",
     "+psubscribe",
     "+client|id",
-    "+select|0",
     "+acl|whoami",
     "+exists",
     "%R~r*",
@@ -232,7 +227,6 @@ RULES = (
         ("GET x", "key", "x"),
         ("DEL k", "command", "del"),
         ("CLIENT INFO", "command", "client|info"),
-        ("SELECT 0", "", ""),
         ("SELECT 1", "command", "select"),
         ("SET w 1 GET", "key", "w"),
         ("MSET k 1 x 2", "key", "x"),
@@ -518,19 +512,6 @@ def test_subscribers_that_lose_permission_are_disconnected(acl: Server, command:
         assert client.receive()[-1] == b"m"
     else:
         client.expect_closed()  # type: ignore[attr-defined]
-
-
-def test_acl_pubsub_default_applies_to_new_users(acl: Server) -> None:
-    """acl-pubsub-default sets the channels of new users; existing users are unchanged."""
-    acl.given("ACL SETUSER old")
-    acl.config("acl-pubsub-default", "allchannels")
-    acl.given("ACL SETUSER new", ("ACL", "SETUSER", "two", "reset", "()"))
-    acl.config("acl-pubsub-default", "resetchannels")
-    assert lines(acl)[1:] == [
-        "user new off &* -@all",
-        "user old off resetchannels -@all",
-        "user two off &* -@all (&* -@all)",
-    ]
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------

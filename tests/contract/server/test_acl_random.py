@@ -23,8 +23,8 @@ pytestmark = pytest.mark.redis
 
 _COMMAND_RULES = """
     +@all -@all +@read +@write -@write +@stream -@stream +@keyspace -@dangerous +@fast -@slow +@connection +@pubsub
-    +get -get +set +xadd -xadd +xread +xreadgroup +xinfo -xinfo|stream +xinfo|groups +xgroup +xgroup|create +select|0
-    +select|1 -select +select +client|id -client +client -client|kill +copy +mget +publish +subscribe +psubscribe
+    +get -get +set +xadd -xadd +xread +xreadgroup +xinfo -xinfo|stream +xinfo|groups +xgroup +xgroup|create
+    -select +select +client|id -client +client -client|kill +copy +mget +publish +subscribe +psubscribe
 """
 _OTHER_RULES = """
     ~* ~a* ~b %R~a %W~a %R~b* %W~b* ~[ab]c ~?x %RW~ab allkeys resetkeys &* &a* &b resetchannels
@@ -66,7 +66,7 @@ def _engine_verdict(user: User, argv: list[str]) -> tuple[str, str]:
 def _taken(user: User, op: bytes) -> object:
     """Apply a rule to the user, and return ACL SETUSER's reply to the rule."""
     try:
-        user.apply(op, False)
+        user.apply(op)
     except RuleError as error:
         return Error(messages.rule_refused(op, error.reason).decode())
     return b"OK"

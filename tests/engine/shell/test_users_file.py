@@ -28,7 +28,7 @@ def test_users_are_loaded_from_and_saved_to_a_file(directory: Path) -> None:
         assert admin.run("ACL", "LOAD") == b"OK"
         assert client.run("ACL", "WHOAMI") == b"alice"
         file.write_text(file.read_text() + "user carl +foo\n")
-        assert str(admin.run("ACL", "LOAD")).startswith(f"ERR {file}:4: Error in applying operation '+foo': Unknown")
+        assert str(admin.run("ACL", "LOAD")).startswith(f"ERR {file}:4: Error in ACL SETUSER modifier '+foo': Unknown")
         assert admin.run("ACL", "USERS") == [b"alice", b"bob", b"default"]
         file.unlink()
         assert str(admin.run("ACL", "LOAD")).startswith(f"ERR Error loading ACLs, opening file '{file}': No such file")
@@ -63,7 +63,7 @@ def test_invalid_users_stop_the_start(directory: Path) -> None:
     file = directory / "users.acl"
     file.write_text("user q on +foo\nbar\n")
     cases = (
-        (("--aclfile", str(file)), f"{file}:1: Error in applying operation '+foo': Unknown command"),
+        (("--aclfile", str(file)), f"{file}:1: Error in ACL SETUSER modifier '+foo': Unknown command"),
         (("--aclfile", str(directory / "none")), "cannot read the aclfile"),
         (("--aclfile", str(file), "--user", "a"), "users are declared in the configuration and in an aclfile"),
         (("--user", "a", "+foo"), "user a: Error in ACL SETUSER modifier '+foo': Unknown command"),
