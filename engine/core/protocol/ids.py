@@ -1,17 +1,16 @@
-"""Stream IDs as command arguments: ``-``, ``+`` and ``(`` in ranges, Redis's errors, and unusual texts of numbers.
+"""Stream IDs as command arguments: ``-``, ``+`` and ``(`` in ranges, and Redis's errors.
 
 The IDs themselves are defined by `streamwire.stream_id`, whose functions are also exported here.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 
 from engine.core.protocol.replies import CommandError
 from engine.text import messages
 from streamwire import stream_id
-from streamwire.stream_id import LONGEST, MAX_ID, MIN_ID, U64_MAX, columns, make, position, split, text
+from streamwire.stream_id import MAX_ID, MIN_ID, U64_MAX, columns, make, parse_u64, position, split, text
 
 __all__ = [
     "MAX_ID",
@@ -27,7 +26,6 @@ __all__ = [
     "parse_many",
     "parse_u64",
     "position",
-    "special",
     "split",
     "text",
 ]
@@ -35,38 +33,6 @@ __all__ = [
 
 #: IDs as two columns, milliseconds and sequence numbers.
 IdColumns = tuple["array[int]", "array[int]"]
-
-#: A number as the C library reads it, and a negative number as Redis itself reads it.
-_UNUSUAL = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
-_NEGATIVE = re.compile(rb"-[1-9][0-9]*")
-
-
-_SPECIAL = frozenset((b"*", b"$", b">", b"-", b"+"))
-
-
-def special(word: bytes) -> bytes:
-    """Return a special ID up to a NUL byte, which ends a text in C; return other words unchanged."""
-    if b"\0" not in word:
-        return word
-    begin = word.partition(b"\0")[0]
-    return begin if begin in _SPECIAL or begin.endswith(b"-*") else word
-
-
-def parse_u64(text: bytes) -> int:
-    """Parse an unsigned 64-bit number as Redis does; return -1 for any other text.
-
-    Blanks and a sign may precede the digits, and a NUL byte ends the number. As in C, -n is 2**64 - n, but Redis
-    refuses an ordinary negative 64-bit number.
-    """
-    value = stream_id.parse_u64(text)
-    if value >= 0 or len(text) > LONGEST:
-        return value
-    text = text.partition(b"\0")[0]
-    found = _UNUSUAL.fullmatch(text)
-    value = int(found[2]) if found else -1
-    if value > U64_MAX or (value <= 1 << 63 and _NEGATIVE.fullmatch(text)):
-        return -1
-    return -value & U64_MAX if found and found[1] == b"-" else value
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:
@@ -77,11 +43,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     try:
         return stream_id.parse(word, missing_seq)
     except ValueError:
-        ms_text, dash, seq_text = word.partition(b"\0")[0].partition(b"-")
-        ms, seq = parse_u64(ms_text), parse_u64(seq_text) if dash else missing_seq
-        if ms < 0 or seq < 0 or len(word) > LONGEST:
-            raise CommandError(messages.INVALID_ID) from None
-        return ms << 64 | seq
+        raise CommandError(messages.INVALID_ID) from None
 
 
 def parse_many(words: list[bytes]) -> list[int]:
@@ -89,12 +51,11 @@ def parse_many(words: list[bytes]) -> list[int]:
     try:
         return stream_id.parse_many(words)
     except ValueError:
-        return [parse(word) for word in words]
+        raise CommandError(messages.INVALID_ID) from None
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
     """Parse an ID, or ``-`` and ``+`` for the smallest and the largest ID."""
-    word = special(word)
     if word == b"-":
         return MIN_ID
     if word == b"+":

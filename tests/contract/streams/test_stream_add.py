@@ -169,32 +169,6 @@ def test_an_empty_stream_stays(server: Server) -> None:
     server.expect("XADD s 1-* f v", "1-2")
 
 
-def test_unusual_ids(server: Server) -> None:
-    """Numbers of an ID may have blanks and a sign before them and a NUL byte after them, as numbers in C."""
-    for word, found in [
-        (b"+7", "7-0"),
-        (b"\t\x0b 7-1", "7-1"),
-        (b"7-+1", "7-1"),
-        (b"7- 1", "7-1"),
-        (b"+7-*", "7-0"),
-        (b"007-01", "7-1"),
-        (b"7-1\0-x", "7-1"),
-        (b"7--0", "7-0"),
-        (b"7--18446744073709551615", "7-1"),
-        (b"7--1", INVALID_ID),
-        (b"7--9223372036854775808", INVALID_ID),
-        (b"7--18446744073709551616", INVALID_ID),
-        (b"7 ", INVALID_ID),
-        (b"7-", INVALID_ID),
-        (b"+", INVALID_ID),
-        (b"++7", INVALID_ID),
-        (b"7-1-1", INVALID_ID),
-        (b"\x1c7", INVALID_ID),
-    ]:
-        server.given("FLUSHALL")
-        server.expect(("XADD", "s", word, "f", "v"), found)
-
-
 def test_length(server: Server) -> None:
     """XLEN counts live entries; a missing key has none."""
     server.expect("XLEN s", 0)

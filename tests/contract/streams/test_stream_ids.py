@@ -220,21 +220,3 @@ def test_plus_in_xread(stream: Server) -> None:
     stream.expect("XREAD STREAMS s -", INVALID_ID)
     stream.expect("XREAD STREAMS s *", INVALID_ID)
     stream.expect("XREAD STREAMS s (1-1", INVALID_ID)
-
-
-@since("7.4")
-def test_a_zero_byte_ends_a_special_id(stream: Server) -> None:
-    """Special IDs end at a zero byte, as texts in C; other texts before it are not special."""
-    both = entries("1-1 a 1", "2-1 b 2")
-    stream.expect(("XRANGE", "s", b"-\0", b"+\0x"), both)
-    stream.expect(("XREVRANGE", "s", b"+\0", b"-\0\0"), entries("2-1 b 2", "1-1 a 1"))
-    stream.expect(("XRANGE", "s", b"(-\0", "+"), INVALID_ID)
-    stream.expect(("XREAD", "STREAMS", "s", b"+\0"), Streams({"s": entries("2-1 b 2")}))
-    stream.expect(("XREAD", "STREAMS", "s", b"$\0"), None)
-    stream.expect(("XGROUP", "CREATE", "s", "new", b"$\0"), OK)
-    stream.expect(("XGROUP", "SETID", "s", "new", b"-\0"), OK)
-    stream.expect(("XGROUP", "CREATE", "s", "other", b"-\0"), INVALID_ID)
-    stream.expect(("XREADGROUP", "GROUP", "new", "c", "STREAMS", "s", b">\0"), Streams({"s": both}))
-    stream.expect(("XCLAIM", "s", "g", "c", 0, b"+\0"), Error("ERR Unrecognized XCLAIM option '+'"))
-    stream.expect(("XADD", "s", b"5-*\0", "f", "v"), "5-0")
-    assert isinstance(stream.run("XADD", "s", b"*\0x", "f", "v"), bytes)

@@ -181,7 +181,7 @@ def _parse_entries_read(args: Args) -> int:
 )
 def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates a consumer group."""
-    key, name, word = argv[2], argv[3], ids.special(argv[4])
+    key, name, word = argv[2], argv[3], argv[4]
     args = Args(argv, 5)
     mkstream, read = False, UNKNOWN
     while len(args):
@@ -211,7 +211,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
 @xgroup_subcommand("setid key group <id | $> [ENTRIESREAD entries-read]", "write")
 def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets the last-delivered ID of a consumer group."""
-    key, name, word = argv[2], argv[3], ids.special(argv[4])
+    key, name, word = argv[2], argv[3], argv[4]
     args = Args(argv, 5)
     read = UNKNOWN
     while len(args):

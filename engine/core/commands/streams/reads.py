@@ -85,7 +85,7 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
             if len(words) % 2:
                 raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
             half = len(words) // 2
-            read.keys, read.id_words = words[:half], list(map(ids.special, words[half:]))
+            read.keys, read.id_words = words[:half], words[half:]
             read.id_pos = len(argv) - half
         elif word == b"GROUP" and more > 1:
             if not grouped:

@@ -47,7 +47,7 @@ class _Options:
             self._set_option(option)
         if self.at == len(argv):
             raise CommandError(messages.SYNTAX)
-        self.word = word = ids.special(argv[self.at])
+        self.word = word = argv[self.at]
         if word != b"*" and not word.endswith(b"-*"):
             ids.parse(word)
         elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
