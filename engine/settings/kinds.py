@@ -212,7 +212,7 @@ EVENT_CLASSES = "g$lshzxetd"
 class Events:
     """Value of notify-keyspace-events: the letters in force, with ``A`` expanded, and the text that CONFIG GET shows.
 
-    As in Redis, the text omits ``n``, ``o`` and ``c`` next to ``A``, even if they are in force.
+    As in Redis, the text omits ``n`` next to ``A``, even if it is in force.
     """
 
     letters: frozenset[str]
@@ -225,13 +225,13 @@ class EventLetters(OneWord):
     def parse_word(self, word: bytes) -> Events:
         """See ``OneWord``."""
         given = word.decode("latin-1")
-        if set(given) - set("Ag$lshzxeKEtmdnoc"):
+        if set(given) - set("Ag$lshzxeKEtmdn"):
             raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
         chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
         if set(EVENT_CLASSES) <= chosen:
             shown = "A"
         else:
-            shown = "".join(letter for letter in f"{EVENT_CLASSES}noc" if letter in chosen)
+            shown = "".join(letter for letter in f"{EVENT_CLASSES}n" if letter in chosen)
         shown += "".join(letter for letter in "KEm" if letter in chosen)
         return Events(frozenset(chosen - {"A"}), shown.encode())
 

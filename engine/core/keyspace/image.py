@@ -267,11 +267,11 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().read_typed(key, kind)
 
-    def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> Any:
+    def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> None:
         walk = self._walk()
         if walk is not None:
             walk.keep(key)
-        return super().set(key, value, keep_ttl, changes)
+        super().set(key, value, keep_ttl, changes)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
         self._keep(key)

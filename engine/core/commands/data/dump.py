@@ -138,7 +138,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @key_command(
-    "restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    "restore key ttl serialized-value [REPLACE] [ABSTTL]",
     "write denyoom",
     access="OW update",
     acl="keyspace dangerous",
@@ -148,20 +148,11 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     key, payload, db = argv[1], argv[3], ctx.db
     args = Args(argv, 4)
     replace = absolute = False
-    idle = freq = None  # only checked: the engine keeps no times of use
     while len(args):
         if args.flag(b"REPLACE"):
             replace = True
         elif args.flag(b"ABSTTL"):
             absolute = True
-        elif freq is None and args.option(b"IDLETIME"):
-            idle = args.take_int()
-            if idle < 0:
-                raise CommandError(b"ERR Invalid IDLETIME value, must be >= 0")
-        elif idle is None and args.option(b"FREQ"):
-            freq = args.take_int()
-            if not 0 <= freq <= 255:
-                raise CommandError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
         else:
             raise CommandError(messages.SYNTAX)
     if not replace and db.get(key) is not None:
@@ -187,7 +178,6 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
 def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) -> Reply:
     key, payload, db = argv[1], argv[3], ctx.db
     goes_at_once = deadline is not None and is_past(ctx, deadline)
-    former = db.get(key)
     deleted = db.delete(key, changes=int(goes_at_once))
     if goes_at_once:
         ctx.changes.expired_keys += 1
@@ -198,7 +188,6 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) ->
     db.add(key, value)
     db.set_deadline(key, deadline)
     ctx.changes.notify("g", b"restore", key, db.index)
-    db.report_overwritten(key, former, value)
     version = ctx.config.integer("rdb-version")
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
         # Replicas may not be able to read a newer format than this server writes, so encode the value again.

@@ -209,13 +209,11 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
 # -- renaming, copying, moving --------------------------------------------------------------------------------------
 
 
-def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> Value | None:
-    """Put a value at ``key``, replacing any existing one; return the replaced value."""
-    former = db.get(key)
+def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
+    """Put a value at ``key``, replacing any existing one."""
     db.delete(key, changes=0)
     db.add(key, value)
     db.set_deadline(key, deadline)
-    return former
 
 
 def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
@@ -228,10 +226,9 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
     if not replace and db.get(target) is not None:
         return False
     value, deadline = db.pop(source)
-    former = _put(db, target, value, deadline)
+    _put(db, target, value, deadline)
     ctx.changes.notify("g", b"rename_from", source, db.index)
     ctx.changes.notify("g", b"rename_to", target, db.index)
-    db.report_overwritten(target, former, value)
     ctx.effect(b"RENAME", source, target)
     return True
 
@@ -283,9 +280,8 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
     copied = value if isinstance(value, bytes) else value.copy()
-    former = _put(target_db, target, copied, ctx.db.deadline(source))
+    _put(target_db, target, copied, ctx.db.deadline(source))
     ctx.changes.notify("g", b"copy_to", target, target_db.index)
-    target_db.report_overwritten(target, former, copied)
     ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")
     return 1
 
