@@ -186,7 +186,6 @@ FAMILIES: dict[str, list[tuple[Maker, float]]] = {
     "any_key": [
         (_any_key, 2),
         (lambda v: ["SWAPDB", v.one(["0", "1"]), v.one(["0", "1", "1", "16"])], 0.05),
-        (lambda v: ["PUBSUB", v.one(["SHARDCHANNELS", "SHARDNUMSUB"]), "nobody"], 0.05),
     ],
 }
 #: Families that redis-server 7 does not have.

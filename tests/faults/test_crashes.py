@@ -104,7 +104,7 @@ def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:
         yield reply
 
 
-@pytest.mark.parametrize("power", short_and_long([True], [False]))
+@pytest.mark.parametrize("power", short_and_long([(True,)], [(False,)]))
 def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, power):
     """After a crash at any step, the directory loads and has every acknowledged command and nothing that
     was not sent.

@@ -3,20 +3,15 @@
 Input is untrusted. An inconsistency raises BadFormatError, or a built-in error that callers handle in the same way.
 
 A group has the records of all pending entries (ID, delivery time, delivery count) first, in ID order. The IDs of each
-consumer's records follow. The records are read into the blocks of the future pending list. When a consumer's IDs are
-read, the records are looked up in the blocks to set their owner. IDs are compared as the 16 bytes in the file, which
-sort like numbers.
+consumer's records follow.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import lt
-
-import numpy as np
-import numpy.typing as npt
 
 from engine.core.formats.rdb import group_fields
 from engine.core.formats.rdb.group_fields import (
@@ -36,121 +31,68 @@ from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Pr
 from engine.core.streams.pending import BLOCK, NOBODY, Block, PendingList
 from engine.core.streams.stream import Stream
 from streamwire.frames import frame
+from streamwire.stream_id import columns
 
-#: Sizes in bytes of an ID, and of a record whose count takes one byte.
-_ID, _RECORD = 16, 25
 #: The owner of a record whose consumer has not been read yet.
 _NOT_YET = 0xFFFF_FFFF
-_Ids = npt.NDArray[np.bytes_]
-_Numbers = npt.NDArray[np.int64]
 
 
 class Pending:
-    """The records of one group while they are being read, one block per step."""
+    """The records of one group while they are being read: columns in ID order."""
 
     def __init__(self) -> None:
-        self._ids: list[_Ids] = []
-        #: The first ID of each block, without trailing zeros, as numpy returns it.
-        self._firsts: list[bytes] = []
-        self._times: list[_Numbers] = []
-        self._counts: list[_Numbers] = []
-        self._owners: list[npt.NDArray[np.uint32]] = []
+        self._ids: list[int] = []
+        self._times = array("q")
+        self._counts = array("q")
+        self._owners = array("I")
 
     def read(self, reader: Reader, count: int) -> Steps[None]:
         """Read ``count`` records."""
-        last = b""
-        for left in range(count, 0, -BLOCK):
-            some = min(left, BLOCK)
-            ids, times, counts = _records(reader, some)
-            if not _ascend(ids) or (self._ids and ids[0] <= last):
+        last = -1
+        for number in range(1, count + 1):
+            entry_id, (time, deliveries) = _load_record(reader)
+            if entry_id <= last:
                 raise BadFormatError
-            last = ids[-1]
-            self._ids.append(ids)
-            self._firsts.append(bytes(ids[0]))
-            self._times.append(times)
-            self._counts.append(counts)
-            self._owners.append(np.full(some, _NOT_YET, np.uint32))
-            yield
+            last = entry_id
+            self._ids.append(entry_id)
+            self._times.append(time)
+            self._counts.append(deliveries)
+            self._owners.append(_NOT_YET)
+            if not number % BLOCK:
+                yield
 
-    def read_owned(self, reader: Reader, count: int, owner: int) -> Steps[None]:
-        """Read the IDs of ``count`` records that belong to ``owner``."""
-        for left in range(count, 0, -BLOCK):
-            self.assign(reader.read(_ID * min(left, BLOCK)), owner)
-            yield
-
-    def assign(self, data: bytes, owner: int) -> None:
-        """Assign the records with the IDs in ``data`` to this owner."""
-        ids = np.sort(np.frombuffer(data, f"S{_ID}"))
-        if not _ascend(ids):
-            raise BadFormatError
-        at = 0
-        while at < len(ids):
-            number = bisect_right(self._firsts, bytes(ids[at])) - 1
-            if number < 0:
+    def assign(self, reader: Reader, count: int, owner: int) -> Steps[list[int]]:
+        """Read the IDs of ``count`` records that belong to ``owner``, and return them."""
+        ids, owners, found = self._ids, self._owners, list[int]()
+        for number in range(1, count + 1):
+            entry_id = _load_raw(reader)
+            at = bisect_left(ids, entry_id)
+            if at == len(ids) or ids[at] != entry_id or owners[at] != _NOT_YET:
                 raise BadFormatError
-            end = len(ids)
-            if number + 1 < len(self._firsts):
-                end = int(np.searchsorted(ids, self._ids[number + 1][0]))
-            block, owners, wanted = self._ids[number], self._owners[number], ids[at:end]
-            positions = np.searchsorted(block, wanted)
-            if (
-                positions[-1] >= len(block)
-                or (block[positions] != wanted).any()
-                or (owners[positions] != _NOT_YET).any()
-            ):
-                raise BadFormatError
-            owners[positions] = owner
-            at = end
+            owners[at] = owner
+            found.append(entry_id)
+            if not number % BLOCK:
+                yield
+        return found
 
     def finish(self) -> Steps[PendingList]:
         """Return the pending list after all owners have been read.
 
-        Frees its own data block by block, because freeing everything at once would take long.
+        The IDs are freed block by block, because freeing all of them at once would take long.
         """
-        pending = PendingList()
-        for column in (self._ids, self._times, self._counts, self._owners):
-            column.reverse()
-        while self._ids:
-            ids, times, counts, owners = self._ids.pop(), self._times.pop(), self._counts.pop(), self._owners.pop()
-            if (owners == _NOT_YET).any():
+        pending, ids = PendingList(), self._ids
+        ids.reverse()
+        for at in range(0, len(ids), BLOCK):
+            part = slice(at, at + BLOCK)
+            owners, times, counts = self._owners[part], self._times[part], self._counts[part]
+            if _NOT_YET in owners:
                 raise BadFormatError
-            pending.append_block(_block(ids, times, counts, owners))
+            block = Block(*columns(ids[: -BLOCK - 1 : -1]), owners, times, counts)
+            del ids[-BLOCK:]
+            block.oldest = min(times)
+            pending.append_block(block)
             yield
         return pending
-
-
-def _ascend(ids: _Ids) -> bool:
-    return bool((ids[1:] > ids[:-1]).all())
-
-
-def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
-    """Return the IDs, times and counts of the next records."""
-    at = reader.at
-    table = np.frombuffer(reader.read(_RECORD * count), np.uint8).reshape(count, _RECORD)
-    if (table[:, -1] < 64).all():
-        ids = np.ascontiguousarray(table[:, :_ID]).view(f"S{_ID}").ravel()
-        times = np.ascontiguousarray(table[:, _ID:-1]).view("<i8").ravel().astype(np.int64)
-        return ids, times, table[:, -1].astype(np.int64)
-    # Not all counts take one byte, so the records are read one by one.
-    reader.at = at
-    words, times_of, counts_of = [], [], []
-    for _ in range(count):
-        words.append(reader.read(_ID))
-        times_of.append(reader.unpack("<q"))
-        counts_of.append(reader.length())
-    # A count above the signed 64-bit range raises OverflowError, which is handled like any other error.
-    ids = np.frombuffer(b"".join(words), f"S{_ID}")
-    return ids, np.array(times_of, np.int64), np.array(counts_of, np.int64)
-
-
-def _block(ids: _Ids, times: _Numbers, counts: _Numbers, owners: npt.NDArray[np.uint32]) -> Block:
-    halves = ids.view(">u8").reshape(-1, 2)
-    columns = [array("Q", halves[:, half].astype(np.uint64).tobytes()) for half in (0, 1)]
-    block = Block(
-        columns[0], columns[1], array("I", owners.tobytes()), array("q", times.tobytes()), array("q", counts.tobytes())
-    )
-    block.oldest = int(times.min())
-    return block
 
 
 _U64 = 1 << 64
@@ -317,10 +259,7 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes,
     for _ in range(reader.length()):
         yield from _load_consumer(reader, form, group, pending, stream)
     if form == V8_8:
-        for _ in range(reader.length()):
-            word = reader.read(_ID_SIZE)
-            pending.assign(word, NOBODY)
-            group.nacked[int.from_bytes(word, "big")] = None
+        group.nacked = dict.fromkeys((yield from pending.assign(reader, reader.length(), NOBODY)))
     group.pending = yield from pending.finish()
     return name, group
 
@@ -335,7 +274,7 @@ def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending, st
         raise BadFormatError
     consumer, _ = group.consumer(name, 0)
     group_fields.accept(CONSUMER, consumer, form, values, stream)
-    yield from pending.read_owned(reader, count, consumer.number)
+    yield from pending.assign(reader, count, consumer.number)
 
 
 def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:

@@ -81,7 +81,7 @@ def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
 
 def test_large_tables_are_freed_in_steps():
     """Small discarded tables are freed at once; of large ones, each call frees a limited number of elements."""
-    changes = Changes(lambda n: 0)
+    changes = Changes()
     large = dict.fromkeys(range(pace.FREED + 5))
     others = list(range(pace.FREED + 1))
     changes.discard({1: 2}, others[: pace.FREED // 2])

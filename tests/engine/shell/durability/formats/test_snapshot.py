@@ -12,7 +12,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability import psb
 from engine.shell.durability.files import Files
-from engine.shell.durability.log_files import OWN_SUFFIX, RESP_SUFFIX
+from engine.shell.durability.log_files import BASE_SUFFIX, RESP_SUFFIX
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -132,7 +132,7 @@ def test_sealed_segments_are_not_copied(tmp_path):
         assert isinstance(last.body.data, bytearray)
 
 
-@pytest.mark.parametrize("suffix", [OWN_SUFFIX, RESP_SUFFIX])
+@pytest.mark.parametrize("suffix", [BASE_SUFFIX, RESP_SUFFIX])
 def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
     """Writing a base of the log in either format calls the pause function at least once per key."""
     engine, pauses = Engine(tmp_path), list[None]()
