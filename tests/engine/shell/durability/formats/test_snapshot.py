@@ -12,7 +12,6 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability import psb
 from engine.shell.durability.files import Files
-from engine.shell.durability.log_files import BASE_SUFFIX, RESP_SUFFIX
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -132,16 +131,15 @@ def test_sealed_segments_are_not_copied(tmp_path):
         assert isinstance(last.body.data, bytearray)
 
 
-@pytest.mark.parametrize("suffix", [BASE_SUFFIX, RESP_SUFFIX])
-def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
-    """Writing a base of the log in either format calls the pause function at least once per key."""
+def test_writing_in_a_thread_pauses_after_each_key(tmp_path):
+    """Writing a base of the log calls the pause function at least once per key."""
     engine, pauses = Engine(tmp_path), list[None]()
     for number in range(50):
         engine.run(f"HSET key-{number} f v")
     core, log = engine.core, engine.durability.log_files
     attempt = log.attempt()
     taken = image.capture(core.databases, core.changes.now)
-    log.write_base(attempt, taken, suffix, lambda: pauses.append(None))
+    log.write_base(attempt, taken, lambda: pauses.append(None))
     assert len(pauses) >= 50
     taken.free()
     assert list(taken.databases[0].items()) == []
