@@ -277,10 +277,6 @@ def save_failed(why: str) -> bytes:
 
 # -- the log ------------------------------------------------------------------------------------------------------
 REWRITE_SCHEDULED = b"Background append only file rewriting scheduled"
-WAITAOF_ON_REPLICA = (
-    b"ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and "
-    b"are not propagated."
-)
 
 # -- rejected writes ----------------------------------------------------------------------------------------------
 MISCONF_SNAPSHOT = (

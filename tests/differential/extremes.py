@@ -23,7 +23,7 @@ NUMBERS = (
 NUMERIC = {"integer", "double", "unix-time"}
 #: Groups and commands that are left out, because their replies depend on the server or on chance, or never come.
 LEFT_OUT_GROUPS = {"server", "connection", "cluster", "pubsub", "transactions"}
-LEFT_OUT = {"wait", "waitaof", "scan", "hscan", "dump", "restore", "object|freq", "object|idletime"}
+LEFT_OUT = {"wait", "scan", "hscan", "dump", "restore", "object|freq", "object|idletime"}
 #: Commands that create a value of each type before each tested command.
 SCENE = (
     *("SET string 10", "HSET hash f 10 g 2"),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.host import Host as NoProcess
 from engine.core.protocol.replies import CommandError
@@ -80,10 +79,6 @@ class Host(NoProcess):
 
     def flush_effects(self) -> None:
         self._engine.flush_effects()
-
-    def wake(self, sessions: Iterable[Session]) -> None:
-        for session in sessions:
-            self._engine.core.wake(session, self._engine.now_us)
 
     def shut_down(self) -> None:
         self.ends = True

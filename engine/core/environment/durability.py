@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError, Reply
 from engine.text import messages
 
@@ -46,17 +45,6 @@ class Durability:
     def last_save(self) -> int:
         """Return when the last snapshot was finished, in seconds since the epoch."""
         return 0
-
-    def log_offset(self) -> int:
-        """Return the offset up to which the log must be synced for all effects so far to be on disk."""
-        return 0
-
-    def is_synced(self, offset: int) -> bool:  # noqa: ARG002 - there is no log
-        """Return whether the log is on disk up to ``offset``."""
-        return False
-
-    def wake_when_synced(self, session: Session) -> None:
-        """Wake the blocked session the next time that more of the log is on disk, or that the log is disabled."""
 
     def reload(self, *, from_log: bool, save: bool) -> None:  # noqa: ARG002 - there is no disk
         """Reload the data from the log or from the snapshot. With ``save``, write the snapshot first."""

@@ -6,7 +6,7 @@ a command runs. The methods under "after the reply" defer it until the current c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.core.clients.session import Session
@@ -91,9 +91,6 @@ class Host:
 
     def flush_effects(self) -> None:
         """Pass the effects so far to the log and the replicas, for example before taking an image with them."""
-
-    def wake(self, sessions: Iterable[Session]) -> None:
-        """Run the commands of blocked sessions again, and deliver the results. Do not call this within a command."""
 
     def shut_down(self) -> None:
         """End the process; the reply of the current command, if any, is still sent."""

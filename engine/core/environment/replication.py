@@ -52,11 +52,8 @@ class Replication:
     def drop(self, session: Session) -> None:
         """Remove a replica whose connection is closed."""
 
-    def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Record that the replica has processed the stream up to ``offset``.
-
-        ``on_disk`` is the offset up to which the replica has stored the stream, or -1 if the replica did not send it.
-        """
+    def acknowledge(self, session: Session, offset: int) -> None:
+        """Record that the replica has processed the stream up to ``offset``."""
 
     def offset(self, *, within: bool = False) -> int:
         """Return the replication offset before the current command.
@@ -65,11 +62,8 @@ class Replication:
         """
         return 0
 
-    def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """Return the number of replicas that have processed the stream up to ``offset``.
-
-        With ``on_disk``, count only replicas that have stored the stream up to ``offset``.
-        """
+    def acknowledged(self, offset: int) -> int:
+        """Return the number of replicas that have processed the stream up to ``offset``."""
         return 0
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:

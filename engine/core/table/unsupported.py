@@ -110,6 +110,11 @@ UNSUPPORTED = (
         "keyspace events (`notify-keyspace-events`)",
     ),
     Unsupported(
+        "waits for the disk",
+        _names("waitaof"),
+        "with `appendfsync always`, replies wait for it; `WAIT` for replicas",
+    ),
+    Unsupported(
         "eviction",
         _names("client|no-evict"),
         "above `maxmemory`, adding data is rejected; `maxmemory-policy` and `maxmemory-clients` are ignored",

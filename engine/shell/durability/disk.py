@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.admission import Refusal
-from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.durability import Durability
 from engine.core.keyspace.changes import Effects
@@ -134,7 +133,7 @@ class DiskDurability(Durability):
         name = os.fsdecode(config.text("appendfilename"))
         self._life = Life.LOADING
         self._ownership = Ownership(files, directory, TEMPORARY)
-        self.log = Log(files, workers.sync, clock, self._wake_waiting)
+        self.log = Log(files, workers.sync, clock)
         rdb = RdbFiles(core)
         self.keeping = StreamStorage(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
@@ -148,8 +147,6 @@ class DiskDurability(Durability):
         self.snapshots = Snapshots(
             core, files, rdb, segments, originals, workers, clock, lambda: now() // 1000, self._after_write
         )
-        #: Clients that wait until more of the log is on disk (WAITAOF).
-        self._waiting: dict[Session, None] = {}
         #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
         self.feed: Callable[[Effects], Effects] | None = None
         #: Called when data was loaded that does not result from the recorded effects.
@@ -445,8 +442,6 @@ class DiskDurability(Durability):
                 self._switch_off()
         finally:
             self._follow()
-        # Wake the clients that wait for the log: it may be closed now.
-        self._wake_waiting()
 
     def _switch_on(self) -> None:
         """Start writing the first base. Raises ConfigError if that is not possible; the log then stays off."""
@@ -534,27 +529,6 @@ class DiskDurability(Durability):
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000
-
-    def log_offset(self) -> int:
-        # The effects of this iteration are not encoded yet, so the offset of their end is unknown. They will be written
-        # and synced together, so the offset of their first byte can be used instead.
-        return self.log.appended + bool(self.core.changes.effects)
-
-    def is_synced(self, offset: int) -> bool:
-        return self.log.synced >= offset
-
-    def wake_when_synced(self, session: Session) -> None:
-        self._waiting[session] = None
-
-    def _wake_waiting(self) -> None:
-        """Wake the waiting clients soon: more of the log is on disk, or the log is closed."""
-        if self._waiting:
-            # Not immediately: a command may be running.
-            self.workers.soon(self._wake)
-
-    def _wake(self) -> None:
-        sessions, self._waiting = self._waiting, {}
-        self.core.host.wake(sessions)
 
     def reload(self, *, from_log: bool, save: bool) -> None:
         if self._life is not Life.RUNNING:

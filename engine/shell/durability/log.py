@@ -142,18 +142,15 @@ _SHORT_SYNC = 1 << 20
 
 class Log:
     """One increment, open for writing. ``appended``, ``written`` and ``synced`` count the bytes that were collected,
-    written and synced since the engine started, in all files. ``on_synced`` is called when more of the log is synced.
+    written and synced since the engine started, in all files.
     """
 
     # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
-    def __init__(
-        self, files: Files, background: Background, clock: Callable[[], float], on_synced: Callable[[], None]
-    ) -> None:
+    def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
         self._files = files
         self._background = background
         self._clock = clock
-        self._on_synced = on_synced
         self.policy = EVERY_SECOND
         self.path: Path | None = None
         self.size = 0
@@ -214,7 +211,7 @@ class Log:
         assert not self._waiting, "the waiting bytes belong in the previous file"
         if self.is_open:
             self._leave()
-            self._note_synced(self.written)
+            self.synced = max(self.synced, self.written)
         self.path, self._fd, self.size = path, fd, size
         self._number += 1
         self._db = -1
@@ -359,7 +356,7 @@ class Log:
         except OSError as error:
             self.give_up(error)
             raise
-        self._note_synced(self.written)
+        self.synced = max(self.synced, self.written)
 
     def _sync_in_time(self) -> None:
         if self._syncing or self.synced >= self.written:
@@ -381,14 +378,9 @@ class Log:
             if number == self._number and self.is_open:
                 self.give_up(error)
             return
-        self._note_synced(target)
+        self.synced = max(self.synced, target)
         if self._waiting:
             self.flush()
-
-    def _note_synced(self, target: int) -> None:
-        if target > self.synced:
-            self.synced = target
-            self._on_synced()
 
 
 def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:

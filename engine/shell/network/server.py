@@ -17,7 +17,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from engine.core.environment.host import Host, ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.clock import Ticker, now_us
+from engine.shell.clock import Ticker
 from engine.shell.durability.background import Workers
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.segments import MOST_OPEN
@@ -146,11 +146,6 @@ class ServerHost(Host):
 
     def flush_effects(self) -> None:
         self._runner.flush_effects()
-
-    def wake(self, sessions: Iterable[Session]) -> None:
-        for session in sessions:
-            self._runner.core.wake(session, now_us())
-        self._runner.settle()
 
     def shut_down(self) -> None:
         LOG.info("shutting down (SHUTDOWN or signal)")

@@ -5,8 +5,7 @@ offsets. They are passed on after their commands have run, and those of a transa
 bytes passed on is this server's position, from which it continues after a broken link.
 
 While the commands run, the core is in replay mode: no key expires by itself, and no command is rejected for lack of
-memory. Clients that wait for a key are served afterwards. A replica with a log also reports to its master up to which
-offset the log is on disk, for WAITAOF.
+memory. Clients that wait for a key are served afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 import hiredis
 
 from engine.core.dispatch import Core
-from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
 from engine.shell.durability.recovery import Commands, as_written
@@ -168,40 +166,3 @@ class Intake:
                 block = block[:left]
             left -= len(block)
             self._pass_on_bytes(block)
-
-
-class LogOffset:
-    """Position of one replica's log in its master's stream, since the last full synchronisation. Offsets are those of
-    the history, in bytes.
-    """
-
-    def __init__(self) -> None:
-        #: Positions up to which the stream was passed to the log, and which are not known to be on disk, in order. Each
-        #: is (offset in the log, offset in the history).
-        self._waiting: list[tuple[int, int]] = []
-        #: Offset known to be on disk; -1 if unknown.
-        self._on_disk = -1
-
-    def clear(self) -> None:
-        """Drop the positions that are not known to be on disk: the link is new."""
-        self._waiting.clear()
-
-    def note(self, durability: Durability, offset: int) -> None:
-        """Record that the stream up to ``offset`` has been passed to the log."""
-        if durability.logging and (not self._waiting or self._waiting[-1][1] != offset):
-            self._waiting.append((durability.log_offset(), offset))
-
-    def on_disk(self, durability: Durability, offset: int) -> int:
-        """Return the offset up to which the stream is on disk, -1 if unknown. ``offset``: the replica's offset in
-        memory.
-        """
-        synced = 0
-        for log_offset, reached in self._waiting:
-            if not durability.is_synced(log_offset):
-                break
-            self._on_disk = reached
-            synced += 1
-        del self._waiting[:synced]
-        if not self._waiting and durability.is_synced(durability.log_offset()):
-            self._on_disk = offset
-        return self._on_disk

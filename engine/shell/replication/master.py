@@ -2,7 +2,7 @@
 
 Effects become the stream: encoded once, counted by the history, sent to each online replica, and queued for replicas
 that receive a file first (`engine.shell.replication.replicas`). Replicas acknowledge the offsets that they have applied
-and synced. Clients that wait for acknowledgements (WAIT, WAITAOF) are woken by each of them.
+and synced. Clients that wait for acknowledgements (WAIT) are woken by each of them.
 """
 
 from __future__ import annotations
@@ -249,15 +249,14 @@ class Master:
 
     # -- acknowledgements ---------------------------------------------------------------------------------------------
 
-    def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Record how far a replica has applied the stream (``offset``) and synced it (``on_disk``, -1 if unknown)."""
+    def acknowledge(self, session: Session, offset: int) -> None:
+        """Record how far a replica has applied the stream."""
         replica = self.replicas.get(session.id)
         if replica is None:
             return
         replica.last_ack = self._clock()
-        moved = offset > replica.offset or on_disk > replica.on_disk
+        moved = offset > replica.offset
         replica.offset = max(replica.offset, offset)
-        replica.on_disk = max(replica.on_disk, on_disk)
         self.confirmed = max(self.confirmed, replica.offset)
         if self._core.admission.refusal(Refusal.REPLICAS):
             self.judge()
@@ -293,12 +292,8 @@ class Master:
         if self._waiting:
             self.request_acks_soon()
 
-    def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """Return the number of replicas that have applied the stream up to ``offset`` or, with ``on_disk``, have synced
-        it up to there.
-        """
-        if on_disk:
-            return sum(replica.on_disk >= offset for replica in self.online)
+    def acknowledged(self, offset: int) -> int:
+        """Return the number of replicas that have applied the stream up to ``offset``."""
         return sum(replica.offset >= offset for replica in self.online)
 
     def request_acks_soon(self) -> None:

@@ -40,7 +40,7 @@ from engine.shell.clock import now_us
 from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
-from engine.shell.replication.intake import Intake, LogOffset
+from engine.shell.replication.intake import Intake
 from engine.shell.replication.link import (
     LINE_LIMIT,
     Continue,
@@ -188,7 +188,6 @@ class ReplicaRole:
         self.trouble = ""
         #: Time when the link was lost; -1 if the link was never up.
         self._down_since = -1.0
-        self._logged = LogOffset()
         config = core.config
         for name in ("replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"):
             config.on_change(name, self._follow_directives)
@@ -542,7 +541,6 @@ class ReplicaRole:
         self._sync = None
         self._history.adopt(sync.full.id, sync.full.offset)
         self._has_history, self._unconfirmed = True, 0
-        self._logged = LogOffset()
         selected = summary.about.get(b"repl-stream-db", b"")
         self.db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._fire(LinkEvent.LOADED)
@@ -562,7 +560,6 @@ class ReplicaRole:
         self._history.keep()
         self._delay = _SHORTEST_DELAY
         self.trouble = ""
-        self._logged.clear()
         address = self._link.address if self._link is not None else (b"", b"")
         self._intake = Intake(self._core, self._history.offset, self._master.send, self.db, address)
         self._is_due = False
@@ -607,17 +604,12 @@ class ReplicaRole:
 
     def _settle(self) -> None:
         self._clients.settle()
-        self._logged.note(self._core.durability, self._history.offset)
 
     def tell_master(self) -> None:
-        """Send an acknowledgement: the offset in memory and, if there is a log, the offset on disk."""
+        """Send an acknowledgement: the offset in memory."""
         if not self.is_up or self._intake is None:
             return
-        offset, durability = self._history.offset, self._core.durability
-        words = [b"REPLCONF", b"ACK", b"%d" % offset]
-        if durability.logging and (on_disk := self._logged.on_disk(durability, offset)) >= 0:
-            words += [b"FACK", b"%d" % on_disk]
-        self._send(command(*words))
+        self._send(command(b"REPLCONF", b"ACK", b"%d" % self._history.offset))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -128,8 +128,6 @@ class Replica:
     received: int = 0
     #: Offset up to which the replica has applied the stream; -1 if unknown.
     offset: int = -1
-    #: Offset up to which the replica has synced the stream to disk; -1 if unknown.
-    on_disk: int = -1
     #: The stream since the image was taken, to be sent after the file.
     waiting: list[bytes | memoryview] = field(default_factory=list)
     waiting_size: int = 0

@@ -1,4 +1,4 @@
-"""Replicas, masters and files: REPLCONF, PSYNC, SYNC, WAIT, ROLE, REPLICAOF, FAILOVER, SAVE, WAITAOF and others.
+"""Replicas, masters and files: REPLCONF, PSYNC, SYNC, WAIT, ROLE, REPLICAOF, FAILOVER, SAVE and others.
 
 ``engine.core.dispatch.Core.replication`` and ``Core.durability`` do the work.
 """
@@ -44,44 +44,6 @@ def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.rewrite_log(within=ctx.session.in_exec)
 
 
-@generic_command("waitaof numlocal numreplicas timeout", "blocking")
-def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until earlier writes are on the disk of this server, of a number of replicas, or of both.
-
-    The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
-
-    When a blocked command runs again, ``argv[3]`` is no longer the timeout but the two awaited offsets, as
-    ``log:replication``.
-    """
-    durability, replication = ctx.durability, ctx.replication
-    local, replicas = parse_int(argv[1], messages.OUT_OF_0_1), parse_int(argv[2])
-    if replication.follows:
-        raise CommandError(messages.WAITAOF_ON_REPLICA)
-    if not 0 <= local <= 1:
-        raise CommandError(messages.OUT_OF_0_1)
-    if replicas < 0:
-        raise CommandError(b"ERR value is out of range, must be positive")
-    timeout = parse_timeout(argv[3], ctx.now) if ctx.retry is None else 0
-    if local and not durability.logging:
-        raise CommandError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-    if ctx.retry is not None:
-        log_offset, replication_offset = map(int, argv[3].split(b":"))
-    else:
-        log_offset, replication_offset = durability.log_offset(), replication.offset(within=ctx.session.in_exec)
-    safe = int(durability.logging and durability.is_synced(log_offset))
-    there = replication.acknowledged(replication_offset, on_disk=True)
-    if safe >= local and there >= replicas:
-        return [safe, there]
-    if ctx.retry is not None:
-        ctx.retry.on_timeout = [safe, there]
-    if not ctx.session.in_exec:
-        durability.wake_when_synced(ctx.session)
-        if replicas:
-            replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
-    again = [*argv[:3], b"%d:%d" % (log_offset, replication_offset)]
-    return ctx.block(again, [], timeout, on_timeout=[safe, there])
-
-
 # -- as a master ------------------------------------------------------------------------------------------------------
 
 
@@ -92,8 +54,7 @@ def replconf(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.SYNTAX)
     first = argv[1].lower() if len(argv) > 1 else b""
     if first == b"ack":
-        on_disk = parse_int(argv[4]) if len(argv) > 4 and argv[3].lower() == b"fack" else -1
-        ctx.replication.acknowledge(ctx.session, parse_int(argv[2]), on_disk)
+        ctx.replication.acknowledge(ctx.session, parse_int(argv[2]))
         return NO_REPLY
     if first == b"getack":
         ctx.replication.tell_master()

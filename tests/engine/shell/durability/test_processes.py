@@ -25,7 +25,6 @@ def test_commands_of_one_iteration_share_an_fsync(tmp_path):
         assert client("XLEN s") == 600
         # 1,200 commands changed data. How many of them share an iteration, and so an fsync, depends on the load.
         assert int(client.info()["engine_aof_fsyncs"]) < 200
-        assert client("WAITAOF 1 0 0") == [1, 0]
     with life(tmp_path, *ALWAYS) as (_, client):
         assert client("XLEN s") == 600
 
@@ -53,25 +52,6 @@ def test_quit_after_a_write_gets_its_replies(tmp_path):
         assert [client.receive() for _ in range(3)] == [b"OK", b"v", b"OK"]
         with pytest.raises(ConnectionResetError):
             client.receive()
-
-
-def test_waitaof_waits_for_the_disk(tmp_path):
-    """WAITAOF with 0 replicas replies when earlier writes are on disk.
-
-    Without a log, a request for a local fsync is an error.
-    """
-    with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
-        client.send_lines("SET k v", "WAITAOF 1 0 0")
-        assert [client.receive(), client.receive()] == [b"OK", [1, 0]]
-        assert client("WAITAOF 0 0 10") == [1, 0]
-        assert client("WAITAOF 1 1 10") == [1, 0]
-        assert client("WAITAOF 2 0 10").startswith("ERR")
-        assert client("CONFIG SET appendfsync no") == b"OK"
-        client.send_lines("SET k v", "WAITAOF 1 0 50")
-        assert [client.receive(), client.receive()] == [b"OK", [0, 0]]
-        assert client("CONFIG SET appendonly no") == b"OK"
-        assert "appendonly is disabled" in client("WAITAOF 1 0 10")
-        assert client("WAITAOF 0 0 10") == [0, 0]
 
 
 def test_reloading_does_not_disturb_blocked_clients(tmp_path):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.core.dispatch import Core
-from engine.core.environment.durability import Durability
 from engine.core.formats.damage import DamagedError
 from engine.core.protocol.replies import BLOCKED
-from engine.shell.replication.intake import Intake, LogOffset
+from engine.shell.replication.intake import Intake
 from engine.shell.replication.link import command
 from engine.wire.encode import encoded
 from tests.harness.replay import commands, new_core, state
@@ -155,30 +154,3 @@ def test_a_master_s_duplicate_adds_nothing():
         replica = Replica()
         replica.take(command(b"XADD", b"s", b"1-1", b"f", b"v") + command(*words.split()))
         assert replica.core.databases[0].get(b"s").length == 1
-
-
-class Log(Durability):
-    """A log that is synced on request."""
-
-    logging = True
-    written = synced = 0
-
-    def log_offset(self) -> int:
-        return self.written
-
-    def is_synced(self, offset: int) -> bool:
-        return self.synced >= offset
-
-
-def test_only_synced_offsets_count():
-    """The reported offset follows the log's syncs, and is the latest offset if nothing waits."""
-    logged, log = LogOffset(), Log()
-    log.written = 10
-    logged.note(log, 100)
-    log.written = 20
-    logged.note(log, 250)
-    assert logged.on_disk(log, 250) == -1
-    log.synced = 15
-    assert logged.on_disk(log, 250) == 100
-    log.synced = 20
-    assert logged.on_disk(log, 300) == 300

@@ -7,7 +7,6 @@ import errno
 import pytest
 
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import BLOCKED
 from tests.engine.shell.durability.background.by_hand import (
     ended,
     entries,
@@ -166,20 +165,6 @@ def test_an_unneeded_image_is_abandoned(tmp_path):
     assert type(engine.core.databases[0]) is Database
     engine.close()
     assert names(engine) == []
-
-
-def test_waitaof_fails_when_the_log_is_switched_off(tmp_path):
-    """A WAITAOF that waits for the disk gets an error when the log is switched off."""
-    engine = life_of(tmp_path, appendfsync="no")
-    engine.run("XADD s 1-0 f v")
-    waiting = engine.session
-    assert engine.run("WAITAOF 1 0 0") is BLOCKED
-    engine.session = engine.core.open_session(engine.now_us)
-    engine.core.outbox.clear()
-    engine.run("CONFIG SET appendonly no")
-    [(session, reply)] = engine.core.outbox
-    assert session is waiting
-    assert reply.text.endswith(b"appendonly is disabled.")
 
 
 def test_a_rewrite_without_a_log(tmp_path):
