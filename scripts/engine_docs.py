@@ -12,14 +12,12 @@ import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
 from engine.settings.directives import DIRECTIVES, IGNORED, Directive
-from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, YesNo
 from scripts.generated import ROOT, Part
 
 _REFERENCE = ROOT / "docs" / "reference"
 COMMANDS_PART = Part(_REFERENCE / "commands.md", r"<!-- commands: .*? -->\n", "<!-- end of commands -->")
 LEFT_OUT_PART = Part(_REFERENCE / "commands.md", r"<!-- left out: .*? -->\n", "<!-- end of left out -->")
 DIRECTIVES_PART = Part(_REFERENCE / "directives.md", r"<!-- directives: .*? -->\n", "<!-- end of directives -->")
-_NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
 
 def _differs(command: Command) -> bool:
@@ -61,21 +59,11 @@ def _item(text: str) -> str:
     return textwrap.fill(f"* {text}", 140, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _values(kind: Kind) -> str:
-    if isinstance(kind, YesNo):
-        return ""
-    if isinstance(kind, Choice):
-        return " ".join(kind.choices)
-    if isinstance(kind, Integer):
-        return f"≥{kind.low}" if kind.high in _NO_UPPER_BOUND else f"{kind.low}..{kind.high}"
-    return "bytes" if isinstance(kind, Memory) else ""
-
-
 def _directive(directive: Directive) -> str:
     """Return the line of a directive: name, default, values. A mark means that CONFIG SET refuses it."""
     name = directive.name + "*" * directive.fixed + (f" ({directive.alias})" if directive.alias else "")
     line = f"{name:<45} {directive.kind.text(directive.default).decode()}"
-    values = _values(directive.kind)
+    values = directive.kind.values
     return f"{line:<59} {values}".rstrip() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The table of redis.conf's directives: name, kind of value, default, range, and whether it can change at run time.
+"""The table of redis.conf's directives: name, kind of value, default, and whether it can change at run time.
 
 Flags, configuration files and CONFIG use this table. The defaults of Redis's directives are Redis's. ``IGNORED`` has
 the names of the directives of Redis and Valkey that have no effect here.
@@ -8,26 +8,25 @@ To add a directive, add a row. If no kind fits its value, add a kind to ``engine
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from engine.settings.kinds import (
+    EVENTS,
     I32_MAX,
     I64_MAX,
-    Choice,
-    EventLetters,
-    Integer,
+    MASTER,
+    OUTPUT_LIMITS,
+    SAVE_POINTS,
+    TEXT,
+    WORDS,
+    YES_NO,
     Kind,
-    Master,
-    Memory,
-    Octal,
-    OutputLimits,
-    SavePoints,
-    Text,
-    Words,
-    YesNo,
+    choice,
     file_name,
+    integer,
+    memory,
+    octal,
 )
 
 _U32_MAX = (1 << 32) - 1
@@ -37,142 +36,116 @@ FIXED = True
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A row of the table. ``alias``: its second name in Redis; flags, files and CONFIG accept both names.
+    """A row of the table. ``given``: the default as in a file. ``fixed``: whether CONFIG SET refuses the directive.
 
-    ``fixed``: whether CONFIG SET refuses it.
+    ``alias``: its second name in Redis; flags, files and CONFIG accept both names.
     """
 
     name: str
     kind: Kind
-    #: Default value, in the type that the docstring of its kind names.
-    default: Any
+    given: str
     fixed: bool = False
     alias: str = ""
 
-
-def _integer(name: str, default: int, low: int, high: int, fixed: bool = False, alias: str = "") -> Directive:
-    return Directive(name, Integer(low, high), default, fixed, alias)
-
-
-def _memory(name: str, default: int, fixed: bool = False, low: int = 0, alias: str = "") -> Directive:
-    return Directive(name, Memory(low), default, fixed, alias)
-
-
-def _yes_no(name: str, default: bool, fixed: bool = False, alias: str = "") -> Directive:
-    return Directive(name, YesNo(), default, fixed, alias)
-
-
-def _choice(name: str, default: str, choices: str, fixed: bool = False) -> Directive:
-    return Directive(name, Choice(tuple(choices.split())), default.encode(), fixed)
-
-
-def _text(
-    name: str, default: str = "", fixed: bool = False, check: Callable[[bytes], None] | None = None, alias: str = ""
-) -> Directive:
-    return Directive(name, Text(check), default.encode(), fixed, alias)
-
-
-def _special(name: str, kind: Kind, default: str, fixed: bool = False, alias: str = "") -> Directive:
-    """Return a row whose default is given as text, as in a configuration file."""
-    words = default.encode().split() if kind.several_words else [default.encode()]
-    return Directive(name, kind, kind.parse(words, {}), fixed, alias)
+    @property
+    def default(self) -> Any:
+        """The default value."""
+        words = self.given.encode().split() if self.kind.several_words else [self.given.encode()]
+        return self.kind.parse(words, {})
 
 
 _LIMITS = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
-_DB_FILE = file_name("dbfilename", "filename")
-_LOG_FILE = file_name("appendfilename", "filename")
-_LOG_DIRECTORY = file_name("appenddirname", "dirname")
 
 _TABLE: tuple[Directive, ...] = (
     # network
-    _special("bind", Words(), "127.0.0.1 -::1", FIXED),
-    _integer("port", 6379, 0, 65535, FIXED),
-    _integer("tcp-backlog", 511, 0, I32_MAX, FIXED),
-    _text("unixsocket", "", FIXED),
-    _special("unixsocketperm", Octal(0o777), "0", FIXED),
-    _integer("timeout", 0, 0, I32_MAX),
-    _integer("tcp-keepalive", 300, 0, I32_MAX),
-    _yes_no("protected-mode", True),
-    _integer("maxclients", 10000, 1, _U32_MAX),
-    _memory("proto-max-bulk-len", 512 << 20, low=1 << 20),
-    _memory("client-query-buffer-limit", 1 << 30, low=1 << 20),
-    _special("client-output-buffer-limit", OutputLimits(), _LIMITS),
+    Directive("bind", WORDS, "127.0.0.1 -::1", FIXED),
+    Directive("port", integer(0, 65535), "6379", FIXED),
+    Directive("tcp-backlog", integer(0, I32_MAX), "511", FIXED),
+    Directive("unixsocket", TEXT, "", FIXED),
+    Directive("unixsocketperm", octal(0o777), "0", FIXED),
+    Directive("timeout", integer(0, I32_MAX), "0"),
+    Directive("tcp-keepalive", integer(0, I32_MAX), "300"),
+    Directive("protected-mode", YES_NO, "yes"),
+    Directive("maxclients", integer(1, _U32_MAX), "10000"),
+    Directive("proto-max-bulk-len", memory(1 << 20), "512mb"),
+    Directive("client-query-buffer-limit", memory(1 << 20), "1gb"),
+    Directive("client-output-buffer-limit", OUTPUT_LIMITS, _LIMITS),
     # TLS
-    _integer("tls-port", 0, 0, 65535, FIXED),
-    _text("tls-cert-file", ""),
-    _text("tls-key-file", ""),
-    _text("tls-key-file-pass", ""),
-    _text("tls-client-cert-file", ""),
-    _text("tls-client-key-file", ""),
-    _text("tls-client-key-file-pass", ""),
-    _text("tls-ca-cert-file", ""),
-    _text("tls-ca-cert-dir", ""),
-    _choice("tls-auth-clients", "yes", "no yes optional"),
-    _choice("tls-auth-clients-user", "off", "CN off"),
-    _yes_no("tls-replication", False),
-    _text("tls-protocols", ""),
-    _text("tls-ciphers", ""),
-    _text("tls-ciphersuites", ""),
+    Directive("tls-port", integer(0, 65535), "0", FIXED),
+    Directive("tls-cert-file", TEXT, ""),
+    Directive("tls-key-file", TEXT, ""),
+    Directive("tls-key-file-pass", TEXT, ""),
+    Directive("tls-client-cert-file", TEXT, ""),
+    Directive("tls-client-key-file", TEXT, ""),
+    Directive("tls-client-key-file-pass", TEXT, ""),
+    Directive("tls-ca-cert-file", TEXT, ""),
+    Directive("tls-ca-cert-dir", TEXT, ""),
+    Directive("tls-auth-clients", choice("no yes optional"), "yes"),
+    Directive("tls-auth-clients-user", choice("CN off"), "off"),
+    Directive("tls-replication", YES_NO, "no"),
+    Directive("tls-protocols", TEXT, ""),
+    Directive("tls-ciphers", TEXT, ""),
+    Directive("tls-ciphersuites", TEXT, ""),
     # the process
-    _text("pidfile", "", FIXED),
-    _choice("loglevel", "notice", "debug verbose notice warning"),
-    _choice("log-format", "legacy", "legacy json"),
-    _text("logfile", "", FIXED),
-    _integer("shutdown-timeout", 10, 0, I32_MAX),
-    _choice("enable-debug-command", "no", "no yes local", FIXED),
+    Directive("pidfile", TEXT, "", FIXED),
+    Directive("loglevel", choice("debug verbose notice warning"), "notice"),
+    Directive("log-format", choice("legacy json"), "legacy"),
+    Directive("logfile", TEXT, "", FIXED),
+    Directive("shutdown-timeout", integer(0, I32_MAX), "10"),
+    Directive("enable-debug-command", choice("no yes local"), "no", FIXED),
     # data
-    _integer("databases", 16, 1, I32_MAX, FIXED),
-    _text("dir", ".", FIXED),
-    _memory("maxmemory", 0),
-    _integer("stream-idmp-duration", 100, 1, 86400),
-    _integer("stream-idmp-maxsize", 100, 1, 10000),
-    _yes_no("stream-cold-compression", True),
-    _integer("stream-cold-age", 1, 0, 86400),
-    _choice("stream-storage", "memory", "memory disk", FIXED),
-    _memory("stream-cache-size", 64 << 20, low=1 << 20),
-    _memory("stream-file-size", 256 << 20, low=1 << 10),
+    Directive("databases", integer(1, I32_MAX), "16", FIXED),
+    Directive("dir", TEXT, ".", FIXED),
+    Directive("maxmemory", memory(), "0"),
+    Directive("stream-idmp-duration", integer(1, 86400), "100"),
+    Directive("stream-idmp-maxsize", integer(1, 10000), "100"),
+    Directive("stream-cold-compression", YES_NO, "yes"),
+    Directive("stream-cold-age", integer(0, 86400), "1"),
+    Directive("stream-storage", choice("memory disk"), "memory", FIXED),
+    Directive("stream-cache-size", memory(1 << 20), "64mb"),
+    Directive("stream-file-size", memory(1 << 10), "256mb"),
     # access
-    _text("requirepass", ""),
-    _text("aclfile", "", FIXED),
+    Directive("requirepass", TEXT, ""),
+    Directive("aclfile", TEXT, "", FIXED),
     # notifications and monitoring
-    _special("notify-keyspace-events", EventLetters(), ""),
-    _integer("slowlog-log-slower-than", 10000, -1, I64_MAX, alias="commandlog-execution-slower-than"),
-    _integer("slowlog-max-len", 128, 0, I64_MAX, alias="commandlog-slow-execution-max-len"),
-    _integer("latency-monitor-threshold", 0, 0, I64_MAX),
+    Directive("notify-keyspace-events", EVENTS, ""),
+    Directive("slowlog-log-slower-than", integer(-1, I64_MAX), "10000", alias="commandlog-execution-slower-than"),
+    Directive("slowlog-max-len", integer(0, I64_MAX), "128", alias="commandlog-slow-execution-max-len"),
+    Directive("latency-monitor-threshold", integer(0, I64_MAX), "0"),
     # durability
-    _special("save", SavePoints(), "3600 1 300 100 60 10000"),
-    _text("dbfilename", "dump.rdb", FIXED, _DB_FILE),
-    _choice("save-format", "rdb", "rdb psb"),
-    _integer("rdb-version", 10, 10, 14),
-    _yes_no("skip-unsupported-types", False),
-    _yes_no("rdbchecksum", True, FIXED),
-    _yes_no("stop-writes-on-bgsave-error", True),
-    _yes_no("appendonly", False),
-    _text("appendfilename", "appendonly.aof", FIXED, _LOG_FILE),
-    _text("appenddirname", "appendonlydir", FIXED, _LOG_DIRECTORY),
-    _choice("appendfsync", "everysec", "everysec always no"),
-    _integer("auto-aof-rewrite-percentage", 100, 0, I32_MAX),
-    _memory("auto-aof-rewrite-min-size", 64 << 20),
-    _yes_no("aof-load-truncated", True),
+    Directive("save", SAVE_POINTS, "3600 1 300 100 60 10000"),
+    Directive("dbfilename", file_name("dbfilename", "filename"), "dump.rdb", FIXED),
+    Directive("save-format", choice("rdb psb"), "rdb"),
+    Directive("rdb-version", integer(10, 14), "10"),
+    Directive("skip-unsupported-types", YES_NO, "no"),
+    Directive("rdbchecksum", YES_NO, "yes", FIXED),
+    Directive("stop-writes-on-bgsave-error", YES_NO, "yes"),
+    Directive("appendonly", YES_NO, "no"),
+    Directive("appendfilename", file_name("appendfilename", "filename"), "appendonly.aof", FIXED),
+    Directive("appenddirname", file_name("appenddirname", "dirname"), "appendonlydir", FIXED),
+    Directive("appendfsync", choice("everysec always no"), "everysec"),
+    Directive("auto-aof-rewrite-percentage", integer(0, I32_MAX), "100"),
+    Directive("auto-aof-rewrite-min-size", memory(), "64mb"),
+    Directive("aof-load-truncated", YES_NO, "yes"),
     # replication
-    _special("replicaof", Master(), "", FIXED, alias="slaveof"),
-    _text("masterauth", "", alias="primaryauth"),
-    _text("masteruser", "", alias="primaryuser"),
-    _yes_no("replica-serve-stale-data", True, alias="slave-serve-stale-data"),
-    _yes_no("replica-read-only", True, alias="slave-read-only"),
-    _integer("replica-priority", 100, 0, I32_MAX, alias="slave-priority"),
-    _yes_no("replica-ignore-maxmemory", True, alias="slave-ignore-maxmemory"),
-    _text("replica-announce-ip", "", alias="slave-announce-ip"),
-    _integer("replica-announce-port", 0, 0, 65535, alias="slave-announce-port"),
-    _yes_no("replica-announced", True),
-    _integer("repl-ping-replica-period", 10, 1, I32_MAX, alias="repl-ping-slave-period"),
-    _integer("repl-timeout", 60, 1, I32_MAX),
-    _memory("repl-backlog-size", 1 << 20, low=1),
-    _integer("repl-backlog-ttl", 3600, 0, I64_MAX),
-    _yes_no("repl-diskless-sync", True),
-    _integer("repl-diskless-sync-delay", 0, 0, I32_MAX),
-    _integer("min-replicas-to-write", 0, 0, I32_MAX, alias="min-slaves-to-write"),
-    _integer("min-replicas-max-lag", 10, 0, I32_MAX, alias="min-slaves-max-lag"),
+    Directive("replicaof", MASTER, "", FIXED, alias="slaveof"),
+    Directive("masterauth", TEXT, "", alias="primaryauth"),
+    Directive("masteruser", TEXT, "", alias="primaryuser"),
+    Directive("replica-serve-stale-data", YES_NO, "yes", alias="slave-serve-stale-data"),
+    Directive("replica-read-only", YES_NO, "yes", alias="slave-read-only"),
+    Directive("replica-priority", integer(0, I32_MAX), "100", alias="slave-priority"),
+    Directive("replica-ignore-maxmemory", YES_NO, "yes", alias="slave-ignore-maxmemory"),
+    Directive("replica-announce-ip", TEXT, "", alias="slave-announce-ip"),
+    Directive("replica-announce-port", integer(0, 65535), "0", alias="slave-announce-port"),
+    Directive("replica-announced", YES_NO, "yes"),
+    Directive("repl-ping-replica-period", integer(1, I32_MAX), "10", alias="repl-ping-slave-period"),
+    Directive("repl-timeout", integer(1, I32_MAX), "60"),
+    Directive("repl-backlog-size", memory(1), "1mb"),
+    Directive("repl-backlog-ttl", integer(0, I64_MAX), "3600"),
+    Directive("repl-diskless-sync", YES_NO, "yes"),
+    Directive("repl-diskless-sync-delay", integer(0, I32_MAX), "0"),
+    Directive("min-replicas-to-write", integer(0, I32_MAX), "0", alias="min-slaves-to-write"),
+    Directive("min-replicas-max-lag", integer(0, I32_MAX), "10", alias="min-slaves-max-lag"),
 )
 
 #: All directives by name.

@@ -1,8 +1,8 @@
 """Kinds of directive values: each parses and checks words, and returns a value as CONFIG GET shows it.
 
-Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Errors have Redis's
+Values are parsed once, when they are set, and stored in the type that their kind's comment names. Errors have Redis's
 messages. CONFIG SET and errors at startup quote these messages. The last kinds are for one directive each: keyspace
-events, save points, output limits, a master, and others.
+events, save points, output limits and a master.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from engine.text import messages
 
@@ -23,68 +23,49 @@ class ConfigError(ValueError):
     """A directive or value is rejected, or cannot be applied; the text is the reason."""
 
 
-class Kind(Protocol):
+class Kind(NamedTuple):
     """A kind of value."""
 
-    @property
-    def several_words(self) -> bool:
-        """Whether a value may consist of more than one word."""
+    #: Returns the value of words, given the value in force. Raises ConfigError.
+    parse: Callable[[Sequence[bytes], Any], Any]
+    #: Returns a value as CONFIG GET shows it.
+    text: Callable[[Any], bytes]
+    #: Whether a value may consist of more than one word.
+    several_words: bool = False
+    #: The allowed values, for the documentation.
+    values: str = ""
 
-    def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """Return the value of ``words``. ``before``: the value in force. Raises ConfigError."""
 
-    def text(self, value: Any) -> bytes:
-        """Return the value as CONFIG GET shows it."""
+def _of_word(parse_word: Callable[[bytes], Any], text: Callable[[Any], bytes] = bytes, values: str = "") -> Kind:
+    """Return the kind of values that are one word."""
 
-
-class OneWord:
-    """Base of kinds whose values are one word, stored as a number or as bytes. They implement ``parse_word``."""
-
-    several_words = False
-
-    def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """See ``Kind``."""
-        del before
+    def parse(words: Sequence[bytes], before: Any) -> Any:  # noqa: ARG001 - one word replaces the value
         if len(words) != 1:
             raise ConfigError(messages.WRONG_NUMBER)
-        return self.parse_word(words[0])
+        return parse_word(words[0])
 
-    def parse_word(self, word: bytes) -> Any:
-        """Return the value of ``word``. Raises ConfigError."""
-        raise NotImplementedError
-
-    def text(self, value: Any) -> bytes:
-        """See ``Kind``."""
-        return value if isinstance(value, bytes) else b"%d" % value
+    return Kind(parse, text, values=values)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def parse_integer(word: bytes) -> int:
-    """Return a decimal number. Raises ConfigError for any other text."""
-    if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
-        raise ConfigError("argument couldn't be parsed into an integer")
-    return int(word)
-
-
-def check_range(value: int, low: int, high: int) -> int:
-    """Return the value if it is between these limits. Raises ConfigError otherwise."""
+def _checked(value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ConfigError(messages.not_between(low, high))
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Integer(OneWord):
-    """A decimal number: int."""
+def integer(low: int, high: int) -> Kind:
+    """Return the kind of decimal numbers in this range: int."""
 
-    low: int
-    high: int
+    def parse(word: bytes) -> int:
+        if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
+            raise ConfigError("argument couldn't be parsed into an integer")
+        return _checked(int(word), low, high)
 
-    def parse_word(self, word: bytes) -> int:
-        """See ``OneWord``."""
-        return check_range(parse_integer(word), self.low, self.high)
+    has_bound = high not in (I32_MAX, (1 << 32) - 1, I64_MAX)
+    return _of_word(parse, b"%d".__mod__, f"{low}..{high}" if has_bound else f"≥{low}")
 
 
 _UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
@@ -104,105 +85,68 @@ def parse_memory(word: bytes) -> int:
     return int(found.group(1)) * unit
 
 
-@dataclass(frozen=True, slots=True)
-class Memory(OneWord):
-    """A size in bytes: int."""
-
-    low: int
-
-    def parse_word(self, word: bytes) -> int:
-        """See ``OneWord``."""
-        return check_range(parse_memory(word), self.low, I64_MAX)
+def memory(low: int = 0) -> Kind:
+    """Return the kind of sizes in bytes: int."""
+    return _of_word(lambda word: _checked(parse_memory(word), low, I64_MAX), b"%d".__mod__, "bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Octal(OneWord):
-    """An octal number, such as a file's permissions: int."""
+def octal(high: int) -> Kind:
+    """Return the kind of octal numbers, such as a file's permissions: int."""
 
-    high: int
-
-    def parse_word(self, word: bytes) -> int:
-        """See ``OneWord``."""
+    def parse(word: bytes) -> int:
         if not re.fullmatch(rb"-?[0-7]{1,20}", word):
             raise ConfigError("argument couldn't be parsed as an octal number")
         value = int(word, 8)
-        if not 0 <= value <= self.high:
-            raise ConfigError(messages.not_between(0, f"{self.high:o}"))
+        if not 0 <= value <= high:
+            raise ConfigError(messages.not_between(0, f"{high:o}"))
         return value
 
-    def text(self, value: int) -> bytes:
-        """See ``Kind``."""
-        return b"%o" % value
+    return _of_word(parse, b"%o".__mod__)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-class YesNo(OneWord):
-    """yes or no: bool."""
-
-    def parse_word(self, word: bytes) -> bool:
-        """See ``OneWord``."""
-        if word.lower() not in (b"yes", b"no"):
-            raise ConfigError("argument must be 'yes' or 'no'")
-        return word.lower() == b"yes"
-
-    def text(self, value: bool) -> bytes:
-        """See ``Kind``."""
-        return b"yes" if value else b"no"
+def _parse_yes_no(word: bytes) -> bool:
+    if word.lower() not in (b"yes", b"no"):
+        raise ConfigError("argument must be 'yes' or 'no'")
+    return word.lower() == b"yes"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(OneWord):
-    """One of ``choices``, in any case: bytes, spelled as in ``choices``."""
-
-    choices: tuple[str, ...]
-
-    def parse_word(self, word: bytes) -> bytes:
-        """See ``OneWord``."""
-        for choice in self.choices:
-            if choice.lower().encode() == word.lower():
-                return choice.encode()
-        raise ConfigError("argument(s) must be one of the following: " + ", ".join(self.choices))
+#: yes or no: bool.
+YES_NO = _of_word(_parse_yes_no, lambda value: b"yes" if value else b"no")
+#: Any text: bytes.
+TEXT = _of_word(bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Text(OneWord):
-    """Any text that ``check`` accepts: bytes."""
+def choice(values: str) -> Kind:
+    """Return the kind of values that are one of these words, in any case: bytes, spelled as here."""
+    spelled = {word.lower().encode(): word.encode() for word in values.split()}
 
-    check: Callable[[bytes], None] | None = None
+    def parse(word: bytes) -> bytes:
+        if word.lower() not in spelled:
+            raise ConfigError("argument(s) must be one of the following: " + ", ".join(values.split()))
+        return spelled[word.lower()]
 
-    def parse_word(self, word: bytes) -> bytes:
-        """See ``OneWord``."""
-        if self.check is not None:
-            self.check(word)
-        return word
+    return _of_word(parse, values=values)
 
 
-def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
-    """Return a check for ``Text`` that rejects a path. ``kind``: "filename" or "dirname", for the error."""
+def file_name(directive: str, kind: str) -> Kind:
+    """Return the kind of names that are not a path: bytes. ``kind``: "filename" or "dirname", for the error."""
 
-    def check(word: bytes) -> None:
+    def parse(word: bytes) -> bytes:
         if b"/" in word or b"\\" in word or word in (b"", b".", b".."):
             raise ConfigError(f"{directive} can't be a path, just a {kind}")
+        return word
 
-    return check
+    return _of_word(parse)
 
 
-class Words:
-    """Several words: a tuple of bytes."""
+#: Several words: a tuple of bytes.
+WORDS = Kind(lambda words, _: tuple(filter(None, words)), b" ".join, several_words=True)
 
-    several_words = True
 
-    def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
-        """See ``Kind``."""
-        del before
-        return tuple(filter(None, words))
-
-    def text(self, value: tuple[bytes, ...]) -> bytes:
-        """See ``Kind``."""
-        return b" ".join(value)
-
+# -- events -----------------------------------------------------------------------------------------------------------
 
 #: Letters of notify-keyspace-events that ``A`` includes, in the order in which Redis shows them.
 EVENT_CLASSES = "g$lshzxetd"
@@ -219,26 +163,24 @@ class Events:
     shown: bytes
 
 
-class EventLetters(OneWord):
-    """The kind of notify-keyspace-events: ``Events``."""
+def _parse_events(word: bytes) -> Events:
+    given = word.decode("latin-1")
+    if set(given) - set("Ag$lshzxeKEtmdn"):
+        raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+    chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
+    if set(EVENT_CLASSES) <= chosen:
+        shown = "A"
+    else:
+        shown = "".join(letter for letter in f"{EVENT_CLASSES}n" if letter in chosen)
+    shown += "".join(letter for letter in "KEm" if letter in chosen)
+    return Events(frozenset(chosen - {"A"}), shown.encode())
 
-    def parse_word(self, word: bytes) -> Events:
-        """See ``OneWord``."""
-        given = word.decode("latin-1")
-        if set(given) - set("Ag$lshzxeKEtmdn"):
-            raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
-        chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
-        if set(EVENT_CLASSES) <= chosen:
-            shown = "A"
-        else:
-            shown = "".join(letter for letter in f"{EVENT_CLASSES}n" if letter in chosen)
-        shown += "".join(letter for letter in "KEm" if letter in chosen)
-        return Events(frozenset(chosen - {"A"}), shown.encode())
 
-    def text(self, value: Events) -> bytes:
-        """See ``Kind``."""
-        return value.shown
+#: The kind of notify-keyspace-events: ``Events``.
+EVENTS = _of_word(_parse_events, lambda events: bytes(events.shown))
 
+
+# -- save points ------------------------------------------------------------------------------------------------------
 
 #: A number with at least this many digits is rejected, because Python rejects numbers of thousands of digits.
 _DIGITS = 128
@@ -251,26 +193,24 @@ class SavePoint(NamedTuple):
     changes: int
 
 
-class SavePoints:
-    """The kind of save: a tuple of ``SavePoint``."""
+def _parse_save_points(words: Sequence[bytes], before: Any) -> tuple[SavePoint, ...]:  # noqa: ARG001 - replaced
+    if list(words) == [b""]:
+        return ()
+    if len(words) % 2 or not all(word.isdigit() and len(word) < _DIGITS for word in words):
+        raise ConfigError(messages.SAVE_POINTS)
+    points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
+    if not all(point.seconds for point in points):
+        raise ConfigError(messages.SAVE_POINTS)
+    return points
 
-    several_words = True
 
-    def parse(self, words: Sequence[bytes], before: Any) -> tuple[SavePoint, ...]:
-        """See ``Kind``."""
-        del before
-        if list(words) == [b""]:
-            return ()
-        if len(words) % 2 or not all(word.isdigit() and len(word) < _DIGITS for word in words):
-            raise ConfigError(messages.SAVE_POINTS)
-        points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
-        if not all(point.seconds for point in points):
-            raise ConfigError(messages.SAVE_POINTS)
-        return points
+#: The kind of save: a tuple of ``SavePoint``.
+SAVE_POINTS = Kind(
+    _parse_save_points, lambda points: b" ".join(b"%d %d" % point for point in points), several_words=True
+)
 
-    def text(self, value: tuple[SavePoint, ...]) -> bytes:
-        """See ``Kind``."""
-        return b" ".join(b"%d %d" % point for point in value)
+
+# -- output limits ----------------------------------------------------------------------------------------------------
 
 
 class OutputLimit(NamedTuple):
@@ -285,51 +225,49 @@ class OutputLimit(NamedTuple):
 
 
 #: The classes of clients in client-output-buffer-limit, in Redis's order.
-CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
+_CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
 
 
-class OutputLimits:
-    """The kind of client-output-buffer-limit: a dictionary from class of clients to ``OutputLimit``.
-
-    Classes that are not named keep their limits.
-    """
-
-    several_words = True
-
-    def parse(self, words: Sequence[bytes], before: dict[bytes, OutputLimit]) -> dict[bytes, OutputLimit]:
-        """See ``Kind``."""
-        limits = dict(before)
-        if len(words) % 4:
-            raise ConfigError("Wrong number of arguments in buffer limit configuration.")
-        for at in range(0, len(words), 4):
-            name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
-            if name not in CLIENT_CLASSES:
-                raise ConfigError("Invalid client class specified in buffer limit configuration.")
-            if not words[at + 3].removeprefix(b"+").isdigit():
-                raise ConfigError(messages.LIMIT_VALUES)
-            try:
-                hard, soft = map(parse_memory, words[at + 1 : at + 3])
-                limits[name] = OutputLimit(hard, soft, int(words[at + 3]))
-            except ValueError:
-                raise ConfigError(messages.LIMIT_VALUES) from None
-        return limits
-
-    def text(self, value: dict[bytes, OutputLimit]) -> bytes:
-        """See ``Kind``."""
-        return b" ".join(b"%b %d %d %d" % (name, *value[name]) for name in CLIENT_CLASSES)
+def _parse_limits(words: Sequence[bytes], before: dict[bytes, OutputLimit]) -> dict[bytes, OutputLimit]:
+    limits = dict(before)
+    if len(words) % 4:
+        raise ConfigError("Wrong number of arguments in buffer limit configuration.")
+    for at in range(0, len(words), 4):
+        name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
+        if name not in _CLIENT_CLASSES:
+            raise ConfigError("Invalid client class specified in buffer limit configuration.")
+        if not words[at + 3].removeprefix(b"+").isdigit():
+            raise ConfigError(messages.LIMIT_VALUES)
+        try:
+            hard, soft = map(parse_memory, words[at + 1 : at + 3])
+            limits[name] = OutputLimit(hard, soft, int(words[at + 3]))
+        except ValueError:
+            raise ConfigError(messages.LIMIT_VALUES) from None
+    return limits
 
 
-class Master(Words):
-    """The address of a master: a tuple of host and port, as bytes. It is empty for no words, or for ``no one``."""
+#: The kind of client-output-buffer-limit: a dictionary from class of clients to ``OutputLimit``. Classes that are not
+#: named keep their limits.
+OUTPUT_LIMITS = Kind(
+    _parse_limits,
+    lambda limits: b" ".join(b"%b %d %d %d" % (name, *limits[name]) for name in _CLIENT_CLASSES),
+    several_words=True,
+)
 
-    def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
-        """See ``Kind``."""
-        del before
-        host, *port = [word for word in words if word] or [b"no", b"one"]
-        if len(port) != 1:
-            raise ConfigError(messages.WRONG_NUMBER)
-        if (host.lower(), port[0].lower()) == (b"no", b"one"):
-            return ()
-        if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
-            raise ConfigError("Invalid master port")
-        return host, port[0]
+
+# -- a master ---------------------------------------------------------------------------------------------------------
+
+
+def _parse_master(words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:  # noqa: ARG001 - replaced
+    host, *port = [word for word in words if word] or [b"no", b"one"]
+    if len(port) != 1:
+        raise ConfigError(messages.WRONG_NUMBER)
+    if (host.lower(), port[0].lower()) == (b"no", b"one"):
+        return ()
+    if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
+        raise ConfigError("Invalid master port")
+    return host, port[0]
+
+
+#: The address of a master: a tuple of host and port, as bytes. It is empty for no words, or for ``no one``.
+MASTER = Kind(_parse_master, b" ".join, several_words=True)
