@@ -22,7 +22,6 @@ def out_of_range(low: int, high: int) -> bytes:
 
 
 OUT_OF_I32 = out_of_range(-(1 << 31), (1 << 31) - 1)
-OUT_OF_0_1 = out_of_range(0, 1)
 DB_INDEX_RANGE = b"ERR DB index is out of range"
 
 

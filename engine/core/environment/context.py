@@ -79,11 +79,6 @@ class Context:
             session.close_requested = True
             self.host.close(session)
 
-    @property
-    def resp3(self) -> bool:
-        """Whether the client uses RESP3."""
-        return self.session.proto == 3
-
     def effect(self, *argv: bytes) -> None:
         """Record an effect: a command that repeats the change on any core."""
         changes = self.changes
