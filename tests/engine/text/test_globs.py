@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from engine.text.globs import matches
 from tests import servers
@@ -80,54 +77,6 @@ def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
 def test_long_patterns_and_texts_match_nothing(pattern: bytes, text: bytes, expected: bool) -> None:
     """A match that may take too long fails, which is the only difference from Redis."""
     assert matches(pattern, text) is expected
-
-
-WORDS = st.text("ab*?[]^-\\", max_size=8)
-
-
-@given(WORDS, st.text("ab-]\\^", max_size=6))
-@example("*a*ab", "aaab")
-def test_the_shortest_match_of_each_star_is_enough(pattern: str, text: str) -> None:
-    """Matching as few characters as possible for each star finds a match whenever backtracking does."""
-    backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
-    expected = backtracking.fullmatch(text) is not None if text else not pattern
-    assert matches(pattern.encode(), text.encode()) is expected
-
-
-def _slow(pattern: str) -> list[str]:
-    """Return the equivalent plain regular expression, built character by character."""
-    out, at = [], 0
-    while at < len(pattern):
-        char = pattern[at]
-        at += 1
-        if char in "*?":
-            out.append({"*": ".*", "?": "."}[char])
-        elif char == "[":
-            negated = pattern[at : at + 1] == "^"
-            at += negated
-            allowed = set()
-            while at < len(pattern) and pattern[at] != "]":
-                if pattern[at] == "\\" and at + 1 < len(pattern):
-                    allowed.add(pattern[at + 1])
-                    at += 2
-                elif pattern[at + 1 : at + 2] == "-" and at + 2 < len(pattern):
-                    ends = sorted(pattern[at::2][:2])
-                    allowed |= {chr(code) for code in range(ord(ends[0]), ord(ends[1]) + 1)}
-                    at += 3
-                else:
-                    allowed.add(pattern[at])
-                    at += 1
-            at += 1
-            every = {chr(code) for code in range(128)}
-            out.append("(?:" + "|".join(map(re.escape, sorted(every - allowed if negated else allowed))) + ")")
-            if not (every - allowed if negated else allowed):
-                out[-1] = "(?!)"
-        else:
-            if char == "\\" and at < len(pattern):
-                char = pattern[at]
-                at += 1
-            out.append(re.escape(char))
-    return out
 
 
 @pytest.mark.redis
