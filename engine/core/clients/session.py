@@ -118,8 +118,8 @@ class Session:
         self.dirty_exec = False
         #: Whether EXEC is running this session's commands, which must not block.
         self.in_exec = False
-        #: Watched (database, key) pairs -> whether the key was expired, but not removed yet, when WATCH ran.
-        self.watching: dict[tuple[int, bytes], bool] = {}
+        #: Watched (database, key) pairs.
+        self.watching: set[tuple[int, bytes]] = set()
         #: The blocked command, if any.
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()

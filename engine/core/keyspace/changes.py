@@ -25,12 +25,10 @@ OnEvent = Callable[[str, bytes, bytes, int], None]
 
 
 class Watcher(Protocol):
-    """A client that watches keys (WATCH).
+    """A client that watches keys (WATCH)."""
 
-    ``watching``: (database, key) -> whether the key was expired but not deleted when the watch started.
-    """
-
-    watching: dict[tuple[int, bytes], bool]
+    #: Pairs of database and key.
+    watching: set[tuple[int, bytes]]
     #: Whether a watched key has changed.
     dirty_exec: bool
 
@@ -184,12 +182,10 @@ class Changes:
         if self.on_event is not None:
             self.on_event(kind, event, key, db)
 
-    def watch(self, watcher: Watcher, db: int, key: bytes, *, expired: bool) -> None:
-        """Make the transaction of ``watcher`` fail if the key changes. ``expired``: whether the key is due already."""
-        pair = db, key
-        if pair not in watcher.watching:
-            watcher.watching[pair] = expired
-            self.watchers.setdefault(pair, set()).add(watcher)
+    def watch(self, watcher: Watcher, db: int, key: bytes) -> None:
+        """Make the transaction of ``watcher`` fail if the key changes."""
+        watcher.watching.add((db, key))
+        self.watchers.setdefault((db, key), set()).add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Stop watching all keys of ``watcher``."""

@@ -248,20 +248,11 @@ class Database:
             setattr(other, name, table)
 
     def _notify_replaced(self, successor: Database | None) -> None:
-        """Notify watchers and blocked clients that the keys of ``successor``, if any, replace those of this database.
-
-        A key that was already expired when it was first watched counts as unchanged, unless a live key replaces it.
-        """
+        """Notify watchers and blocked clients that the keys of ``successor``, if any, replace the keys here."""
         watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
-        for pair in watched:
-            key = pair[1]
-            comes = successor is not None and successor.holds(key)
-            due = comes and successor is not None and successor.is_due(key)
-            for watcher in self.changes.watchers[pair]:
-                if (comes and not due) or (self.holds(key) and not watcher.watching[pair]):
-                    watcher.dirty_exec = True
-                else:
-                    watcher.watching[pair] = due
+        for _, key in watched:
+            if key in self or (successor is not None and key in successor):
+                self._fail_watchers(key)
         for key in self.waiting:
             if self.holds(key) or (successor is not None and successor.holds(key)):
                 self.signal(key, replaced=True)
@@ -348,13 +339,8 @@ class Database:
 
     def _fail_watchers(self, key: bytes) -> None:
         """Make transactions that watch the key fail."""
-        pair = self.index, key
-        for watcher in self.changes.watchers.get(pair, ()):
-            if watcher.watching[pair] and not self.holds(key):
-                # The key was already expired when it was first watched, so its removal is not a change.
-                watcher.watching[pair] = False
-            else:
-                watcher.dirty_exec = True
+        for watcher in self.changes.watchers.get((self.index, key), ()):
+            watcher.dirty_exec = True
 
     def signal(self, key: bytes, *, replaced: bool = False) -> None:
         """Note that clients waiting for ``key`` must be woken: it may have data for them, or may have been deleted.

@@ -56,8 +56,10 @@ def _execute(ctx: Context, *, stops: bool) -> Reply:
     queued = session.multi
     if queued is None:
         raise CommandError(b"ERR EXEC without MULTI")
-    expired = any(ctx.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
-    failed, dirty = session.multi_failed, session.dirty_exec or expired
+    for index, key in list(session.watching):
+        # A key that has expired has changed.
+        ctx.databases[index].drop_if_due(key)
+    failed, dirty = session.multi_failed, session.dirty_exec
     discard_transaction(ctx, session)
     if failed:
         raise CommandError(b"EXECABORT Transaction discarded because of previous errors.")
@@ -110,7 +112,9 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     if session.multi is not None:
         raise CommandError(b"ERR WATCH inside MULTI is not allowed")
     for key in argv[1:]:
-        ctx.changes.watch(session, db.index, key, expired=db.is_due(key))
+        # A key that has expired before is no change later.
+        db.drop_if_due(key)
+        ctx.changes.watch(session, db.index, key)
     return OK
 
 
