@@ -15,9 +15,6 @@ from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.text import messages
 
-#: The replication ID of a server without a history.
-_NO_ID = "0" * 40
-
 
 class Replication:
     """The replicas of this server, and the master that it follows."""
@@ -123,19 +120,7 @@ class Replication:
 
     def info(self) -> list[tuple[str, Any]]:
         """Return the lines of INFO replication."""
-        return [
-            ("role", "master"),
-            ("connected_slaves", 0),
-            ("master_failover_state", "no-failover"),
-            ("master_replid", _NO_ID),
-            ("master_replid2", _NO_ID),
-            ("master_repl_offset", 0),
-            ("second_repl_offset", -1),
-            ("repl_backlog_active", 0),
-            ("repl_backlog_size", 0),
-            ("repl_backlog_first_byte_offset", 0),
-            ("repl_backlog_histlen", 0),
-        ]
+        return [("role", "master"), ("connected_slaves", 0)]
 
     def loading(self) -> list[tuple[str, Any]]:
         """Return the lines of INFO persistence about loading a master's data; empty if no data is being loaded."""

@@ -111,33 +111,15 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _persistence(ctx: Context, facts: ProcessFacts) -> _Lines:
-    lines = _of_durability(ctx, facts)
-    loading = ctx.replication.loading()
-    # The first two lines of ``loading`` replace the first two of ``lines``.
-    return [*loading[:2], *lines[2:], *loading[2:]] if loading else lines
-
-
-def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
-    return ctx.durability.info() or [
+    del facts
+    lines = ctx.durability.info() or [
         ("loading", 0),
         ("async_loading", 0),
         ("rdb_changes_since_last_save", ctx.changes.dirty),
-        ("rdb_bgsave_in_progress", 0),
-        ("rdb_last_save_time", facts.started_us // 1_000_000),
-        ("rdb_last_bgsave_status", "ok"),
-        ("rdb_last_bgsave_time_sec", -1),
-        ("rdb_current_bgsave_time_sec", -1),
-        ("rdb_saves", 0),
-        ("rdb_last_load_keys_expired", 0),
-        ("rdb_last_load_keys_loaded", 0),
-        ("aof_enabled", 0),
-        ("aof_rewrite_in_progress", 0),
-        ("aof_rewrite_scheduled", 0),
-        ("aof_last_rewrite_time_sec", -1),
-        ("aof_current_rewrite_time_sec", -1),
-        ("aof_last_bgrewrite_status", "ok"),
-        ("aof_last_write_status", "ok"),
     ]
+    loading = ctx.replication.loading()
+    # The first two lines of ``loading`` replace the first two of ``lines``.
+    return [*loading[:2], *lines[2:], *loading[2:]] if loading else lines
 
 
 #: Refusal counters in INFO: pairs of the end of the counter's name and the refusal reason that it counts.
