@@ -40,7 +40,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 UNITS = (
     *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "hash")),
     *("unit/auth", "unit/protocol", "unit/keyspace", "unit/scan", "unit/expire", "unit/dump", "unit/multi"),
-    *("unit/pubsub", "unit/pubsubshard", "unit/acl", "unit/acl-v2", "unit/wait", "unit/aofrw"),
+    *("unit/pubsub", "unit/acl", "unit/acl-v2", "unit/wait", "unit/aofrw"),
     *("integration/aof", "integration/aof-multi-part", "integration/rdb", "integration/shutdown"),
     *("integration/replication", "integration/replication-2", "integration/replication-3", "integration/replication-4"),
     *("integration/replication-psync", "integration/block-repl", "integration/failover"),
