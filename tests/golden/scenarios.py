@@ -182,6 +182,7 @@ ENGINES: dict[str, dict[str, str]] = {
     "psb-with-columns": _PSB,
     "log": {},
     "log-after-psb": {},
+    # Written by 1.0.0rc1 with 'aof-use-rdb-preamble no'; later releases only read it.
     "log-after-commands": {},
     "segments-on-disk": {"stream_storage": "disk"},
 }
