@@ -17,11 +17,7 @@ Profiles are named servers in `~/.config/pystreams/profiles.toml`, each with con
     password = "..."
     "tls.caFile" = "/etc/ssl/streams.pem"
 
-    [production.dashboard]
-    changes = false
-    mask = ["email", "orders:*:card.number"]
-
-The table `dashboard` of a profile has settings for `pystreams ui`. Messages never show values of options. Addresses,
+Messages never show values of options. Addresses,
 logins and retries belong to `streamclient`.
 """
 
@@ -44,7 +40,6 @@ from streamclient.connection import Connection
 from streamclient.refusals import Budget
 
 DEFAULT = "default"
-_DASHBOARD = "dashboard"
 
 
 def profiles_file(environment: Mapping[str, str] = os.environ) -> Path:
@@ -66,26 +61,7 @@ def read_profile(file: Path, name: str | None) -> dict[str, str] | None:
     if not isinstance(profile, dict):
         known = ", ".join(sorted(key for key, value in table.items() if isinstance(value, dict))) or "none"
         fail("NO_PROFILE", profile=chosen, file=file, known=known)
-    return {option: _option_text(file, option, value) for option, value in profile.items() if option != _DASHBOARD}
-
-
-def dashboard_settings(file: Path, name: str) -> tuple[bool | None, list[str]]:
-    """Return a profile's settings for the dashboard: whether changes are allowed, and the masked fields.
-
-    The first value is None if the profile does not set it. Raises PROFILES_MALFORMED.
-    """
-    profile = _profiles(file).get(name)
-    table = profile.get(_DASHBOARD, {}) if isinstance(profile, dict) else {}
-    if not isinstance(table, dict):
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}' is not a table")
-    changes, masks = table.get("changes"), table.get("mask", [])
-    if unknown := table.keys() - {"changes", "mask"}:
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.{min(unknown)}' is unknown")
-    if not isinstance(changes, bool | None):
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.changes' is neither true nor false")
-    if not isinstance(masks, list) or not all(isinstance(each, str) for each in masks):
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.mask' is not a list of strings")
-    return changes, masks
+    return {option: _option_text(file, option, value) for option, value in profile.items()}
 
 
 def is_shared(file: Path) -> bool:
@@ -100,11 +76,6 @@ def default_profile(file: Path) -> str | None:
     """Return the name of the default profile; None if the file sets no default."""
     chosen = _profiles(file).get(DEFAULT)
     return None if chosen is None else str(chosen)
-
-
-def profile_names(file: Path) -> list[str]:
-    """Return the names of the profiles."""
-    return sorted(key for key, value in _profiles(file).items() if isinstance(value, dict))
 
 
 def _profiles(file: Path) -> dict[str, Any]:

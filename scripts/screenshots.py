@@ -27,7 +27,7 @@ from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Part, Server, listen, site
+from pystreams.dashboard.run import Server, listen, site
 from pystreams.dashboard.sampler import Sampler
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
@@ -227,8 +227,8 @@ def hour(history: History) -> None:
         history.add(now + at * 1000, values)
 
 
-def changes(log: Audit) -> None:
-    """Add sample changes to the dashboard's audit log."""
+def changes(log: Audit, server: str) -> None:
+    """Add sample changes of a server to the dashboard's audit log."""
     for user, action, stream, plan, before, after, result in (
         (
             "ada",
@@ -268,7 +268,7 @@ def changes(log: Audit) -> None:
         ),
     ):
         record = {
-            "server": "shop",
+            "server": server,
             "user": user,
             "from": "10.0.0.17",
             "action": action,
@@ -297,20 +297,14 @@ def engine() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[str]:
-    """Run a dashboard of two servers in a thread, with changes allowed on the first server. Yields its URL."""
-    address, second = (options.server({"url": each}) for each in (url, other))
+def dashboard(url: str, history: History, state: Path) -> Iterator[str]:
+    """Run a dashboard in a thread, with changes allowed. Yields its URL."""
+    address = options.server({"url": url})
     assert isinstance(address, Address)
-    assert isinstance(second, Address)
     made = listen("127.0.0.1", 0)
     log = Audit(state / audit_log.FILE)
-    rules = Rules(address, TOKEN, True, True, "shop", audit=log)
-    parts = [
-        Part(rules, Sampler(address, history=history)),
-        Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second)),
-    ]
-    running = Server(site(parts))
-    changes(log)
+    running = Server(site(Rules(address, TOKEN, True, True, audit=log), Sampler(address, history=history)))
+    changes(log, address.shown)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [made]})
     thread.start()
     try:
@@ -342,7 +336,6 @@ SCREENS = {
     "letters": "#/letters/failed",
     "queries": "#/queries",
     "server": "#/server",
-    "servers": "#/servers",
     "audit": "#/audit",
 }
 
@@ -369,20 +362,16 @@ def main() -> None:
     history = History()
     with (
         engine() as port,
-        engine() as second,
         redis.Redis(port=port) as client,
-        redis.Redis(port=second) as archive,
         tempfile.TemporaryDirectory() as state,
     ):
         fill(client)
-        for at in range(300):
-            archive.xadd(f"orders:{at % 3}", fields("orders", random.Random(at)))
         producer = multiprocessing.Process(target=live, args=(port, ended))
         producer.start()
         hour(history)
         try:
             with (
-                dashboard(*(f"redis://127.0.0.1:{each}" for each in (port, second)), history, Path(state)) as url,
+                dashboard(f"redis://127.0.0.1:{port}", history, Path(state)) as url,
                 sync_playwright() as playwright,
                 playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser,
             ):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import os
+import secrets
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,15 +13,16 @@ from urllib.parse import urlsplit
 import click
 
 from pystreams.commands.verbs import PERIOD, Run, verb
-from pystreams.connect import address_of, dashboard_settings, profile_names, profile_of, profiles_file
+from pystreams.connect import address_of
 from pystreams.errors import fail
 from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 
 if TYPE_CHECKING:
+    from pystreams.dashboard.audit_log import Audit
     from pystreams.dashboard.oidc import Provider
     from pystreams.dashboard.reading import Decoders
-    from pystreams.dashboard.run import Certificate, Target
+    from pystreams.dashboard.run import Certificate
 
 _SHORTEST_TOKEN = 16
 _READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +memory|usage +acl|log"
@@ -35,7 +35,6 @@ _READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +mem
         "pystreams ui",
         "pystreams ui --url redis://reader@streams.example.com --port 9000",
         "pystreams ui --allow-changes",
-        "pystreams ui --server orders --server payments",
         "pystreams ui --bind 0.0.0.0 --tls-certificate streams.pem --tls-key streams.key",
     ),
 )
@@ -48,13 +47,6 @@ _READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +mem
 )
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="Host name that browsers may use. Repeatable.")
-@click.option(
-    "--server",
-    "servers",
-    multiple=True,
-    metavar="PROFILE",
-    help="Profile of a server to show; '*' for all profiles. Repeatable.",
-)
 @click.option(
     "--trusted-proxy",
     "proxies",
@@ -121,7 +113,6 @@ def ui(
     port: int,
     bind: str,
     hosts: tuple[str, ...],
-    servers: tuple[str, ...],
     proxies: tuple[str, ...],
     interval: int,
     allow_changes: bool,
@@ -134,38 +125,49 @@ def ui(
     token: str | None,
     **oidc: str | None,
 ) -> None:
-    """Serve the dashboard of one or more servers: streams, groups, pending entries and dead letters in a browser.
+    """Serve the dashboard of a server: streams, groups, pending entries and dead letters in a browser.
 
-    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. Without
+    Log in with the URL that is shown at the start, as a user of the server, or with OpenID Connect. Without
     --allow-changes, the dashboard is read-only. Without --bind, it accepts only connections from this machine.
     """
     _check(token, proxies)
     from pystreams.dashboard import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
+    from pystreams.dashboard.login import Rules  # noqa: PLC0415
+    from pystreams.dashboard.reading import Masks  # noqa: PLC0415
+    from pystreams.dashboard.sampler import Sampler  # noqa: PLC0415
 
-    certificate = _certificate(tls_certificate, tls_key)
-    provider = _provider(oidc)
-    targets = _targets(run, servers, allow_changes, masks, _decoders(run, decodes, registry))
+    pause = max(100, interval) / 1000
+    certificate, provider = _certificate(tls_certificate, tls_key), _provider(oidc)
+    address, decoders = address_of(run.wanted, f"+echo {_READS}"), _decoders(run, decodes, registry)
     try:
         made = dashboard.listen(bind, port)
     except OSError as cause:
         fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
     with closing(made):
-        settings = dashboard.Settings(
-            bind=bind,
-            token=token or "",
-            names=hosts,
-            interval=max(100, interval) / 1000,
-            proxies=proxies,
-            certificate=certificate,
-            state=_state(state),
-            provider=provider,
+        rules = Rules(
+            address,
+            token or secrets.token_urlsafe(24),
+            allow_changes,
+            open_here=made.getsockname()[0] in dashboard.LOOPBACK and not proxies,
+            masks=Masks(masks),
+            decoders=decoders,
+            audit=_audit(state),
         )
 
         def say(line: str) -> None:
             run.out.line(line)
             run.out.flush()
 
-        dashboard.run(targets, settings, made, say)
+        dashboard.run(
+            rules,
+            Sampler(address, pause),
+            made,
+            say,
+            names=hosts,
+            proxies=proxies,
+            certificate=certificate,
+            provider=provider,
+        )
 
 
 def _check(token: str | None, proxies: tuple[str, ...]) -> None:
@@ -179,33 +181,6 @@ def _check(token: str | None, proxies: tuple[str, ...]) -> None:
         except ValueError:
             expected = "it must be an IP address or a network such as 10.0.0.0/8"
             fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
-
-
-def _targets(
-    run: Run,
-    servers: tuple[str, ...],
-    allow_changes: bool,
-    masks: tuple[str, ...],
-    decoders: Decoders,
-) -> list[Target]:
-    """Return the servers of the profiles in `servers`, or else the server that every verb would use."""
-    from pystreams.dashboard.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
-
-    file = profiles_file()
-    named = dict.fromkeys(name for each in servers for name in (profile_names(file) if each == "*" else [each]))
-    if servers and (run.wanted.url is not None or run.wanted.profile is not None or run.wanted.embedded):
-        fail("INVALID_VALUE", name="--server", value=servers[0], expected="it excludes --url, --profile and --embedded")
-    if servers and not named:
-        fail("NO_PROFILE", profile="*", file=file, known="none")
-    wanted = [replace(run.wanted, profile=name) for name in named] or [run.wanted]
-    found = []
-    for each in wanted:
-        name = profile_of(each, os.environ, file)
-        changes, masked = (None, []) if name is None else dashboard_settings(file, name)
-        address = address_of(each, f"+echo {_READS}")
-        allowed = allow_changes and changes is not False
-        found.append(Target(address, allowed, name or "", (*masks, *masked), decoders))
-    return found
 
 
 def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
@@ -237,15 +212,15 @@ def _certificate(certificate: str | None, key: str | None) -> Certificate | None
     return found
 
 
-def _state(given: str | None) -> Path | None:
-    """Return the state directory, or None for 'none'."""
+def _audit(given: str | None) -> Audit | None:
+    """Return the audit log in the state directory; None for 'none'."""
     from pystreams.dashboard import audit_log  # noqa: PLC0415 - an extra, which other verbs do without
 
     if given == "none":
         return None
     directory = audit_log.default_folder() if given is None else Path(given)
     try:
-        return audit_log.prepared(directory)
+        return audit_log.Audit(audit_log.prepared(directory) / audit_log.FILE)
     except OSError as cause:
         return fail("STATE_UNUSABLE", directory=directory, reason=cause.strerror or cause)
 

@@ -362,7 +362,7 @@ def _record_start(asked: Asked, proposed: Proposed) -> dict[str, Any]:
     named = {name: names.shown(key) for name in ("stream", "group", "consumer") if (key := asked.key_or_none(name))}
     plan: Plan = proposed.plan
     record = {
-        "server": asked.rules.shown,
+        "server": asked.rules.address.shown,
         "user": asked.access.session.user,
         "from": asked.origin,
         "action": proposed.action,
@@ -400,7 +400,7 @@ def audit_page(asked: Asked) -> dict[str, Any]:
     found = [
         records
         for records in asked.rules.audit.recent()
-        if records[0].get("server") == asked.rules.shown
+        if records[0].get("server") == asked.rules.address.shown
         and any(search in " ".join(map(str, record.values())).lower() for record in records)
     ]
     page, total = visible_page(asked, found, lambda records: unquote_to_bytes(str(records[0].get("key", ""))))

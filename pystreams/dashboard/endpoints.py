@@ -12,7 +12,7 @@ import logging
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -161,7 +161,7 @@ def file_name(stream: bytes, form: str) -> str:
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_THREADS = 24  # maximum number of threads that handle requests for one server
+_THREADS = 24  # maximum number of threads that handle requests
 #: HTTP status of an error, by the exit status of the command line. The HTTP status of all other errors is 409.
 _STATUS = {
     Status.USAGE: 400,
@@ -199,17 +199,10 @@ def message_of(failure: PystreamsError) -> str:
 
 
 class Endpoints:
-    """The endpoints of one server. `path`: URL prefix of its pages and API; `every`: the endpoints of all servers.
+    """The endpoints, with the sessions and their connections. `oidc`: whether there is an OIDC provider for logins."""
 
-    Each server has its own rules, sessions, connections, sampler and threads, so that an unresponsive server
-    does not affect the other servers.
-    """
-
-    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, path: str = "") -> None:
-        self.rules, self.sampler, self.cookie = rules, sampler, cookie
-        self.path = path
-        self.every: Sequence[Endpoints] = (self,)
-        self.oidc = False
+    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, *, oidc: bool = False) -> None:
+        self.rules, self.sampler, self.cookie, self._oidc = rules, sampler, cookie, oidc
         self.sessions = Sessions(time.monotonic, self._ended)
         self.closing = False
         self._accesses: dict[int, Access] = {}
@@ -257,43 +250,10 @@ class Endpoints:
 
     async def session(self, request: Request) -> Response:
         """Return the data of the browser's session."""
-        return JSONResponse(self._facts(request, self.session_of(request)))
+        return JSONResponse(self._facts(self.session_of(request)))
 
-    def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
-        """Return the data that a page needs at the start."""
-        visible = self._visible(request, session)
-        servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in visible]
-        facts = login.facts(self.rules, session)
-        return {**facts, "oidc": self.oidc, "servers": servers}
-
-    def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
-        """Return the servers that the browser may see, each with the browser's session or None.
-
-        A session of the dashboard's own user may see all servers. Other sessions may see the servers with a login.
-        `session`: a new session of this server, which no cookie of the request names yet.
-        """
-        sessions = {each: each.session_of(request) for each in self.every}
-        if session is not None:
-            sessions[self] = session
-        if any(found is not None and found.whole for found in sessions.values()):
-            return sessions
-        return {each: found for each, found in sessions.items() if found is not None}
-
-    async def servers(self, request: Request) -> Response:
-        """Return the state of all servers from their last samples, without a request to any server."""
-        sessions = self._visible(request)
-        if not sessions:
-            raise Refusal(*NOT_LOGGED_IN)
-        return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
-
-    def state(self, session: Session | None) -> dict[str, Any]:
-        """Return the server's row in the list of servers. Without a session, the row has only the name and path."""
-        row: dict[str, Any] = {"name": self.rules.shown, "path": self.path, "user": None}
-        if session is None:
-            return row
-        news = overview.news(self.sampler.state, whole=session.whole)
-        changes = self.rules.changes and session.operator
-        return {**row, "user": session.user, "changes": changes, "address": self.rules.address.shown, **news}
+    def _facts(self, session: Session | None) -> dict[str, Any]:
+        return {**login.facts(self.rules, session), "oidc": self._oidc}
 
     def admit(self, request: Request, response: Response, number: str) -> None:
         """Set the session's cookie in a response."""
@@ -316,27 +276,18 @@ class Endpoints:
         except Refusal as refusal:
             _log.warning("A login was refused: %s.", refusal.condition)
             raise
-        answer = JSONResponse(self._facts(request, session))
+        answer = JSONResponse(self._facts(session))
         self.admit(request, answer, number)
-        if token:  # the token is valid for all servers of the dashboard
-            for each in self.every:
-                if each is not self:
-                    each.admit(request, answer, each.start_session(login.TOKEN_USER, operator=True)[0])
         return answer
 
-    def start_session(self, user: str, *, operator: bool) -> tuple[str, Session]:
-        """Start a session as the dashboard's own user of the server."""
-        return self.sessions.start(self.rules.address, user, whole=True, operator=operator)
-
     async def log_out(self, request: Request) -> Response:
-        """End the browser's sessions on all servers."""
+        """End the browser's session."""
         session = self.session_of(request)
         if session is not None:
             _check_token(request, session)
-        answer = JSONResponse(login.facts(self.rules, None) | {"oidc": self.oidc, "servers": []})
-        for each in self.every if session is not None else (self,):
-            each.sessions.end(request.cookies.get(each.cookie, ""))
-            answer.delete_cookie(each.cookie, path="/", httponly=True, samesite="strict")
+        self.sessions.end(request.cookies.get(self.cookie, ""))
+        answer = JSONResponse(self._facts(None))
+        answer.delete_cookie(self.cookie, path="/", httponly=True, samesite="strict")
         return answer
 
     def question(self, question: Question) -> Endpoint:
@@ -353,8 +304,7 @@ class Endpoints:
         session = self._need(request)
         _check_token(request, session)
         if not self.rules.changes:
-            why = "the dashboard lacks --allow-changes, or the profile has 'changes = false'."
-            raise Refusal(403, "READ_ONLY", f"Changes are off: {why}")
+            raise Refusal(403, "READ_ONLY", "Changes are off: the dashboard lacks --allow-changes.")
         if not session.operator:
             raise Refusal(403, "VIEWER", "Your role is viewer, which may not make changes.")
         asked = self._asked(request, session, await _body(request))

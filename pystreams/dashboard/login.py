@@ -180,16 +180,9 @@ class Rules:
     token: str
     changes: bool
     open_here: bool
-    #: Name of the server's profile; empty if the server has no profile.
-    name: str = ""
     masks: Masks = NOTHING
     decoders: Decoders = AUTOMATIC
     audit: Audit | None = None
-
-    @property
-    def shown(self) -> str:
-        """The name of the server in lists and in the audit log."""
-        return self.name or self.address.shown
 
 
 class Refusal(Exception):  # noqa: N818 - a response rather than a fault
@@ -288,7 +281,6 @@ def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
     return {
         "session": {"user": session.user, "csrf": session.csrf, "whole": session.whole},
         "server": rules.address.shown,
-        "name": rules.name,
         "changes": rules.changes and session.operator,
         "operator": session.operator,
         "audit": rules.audit is not None,

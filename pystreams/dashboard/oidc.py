@@ -13,7 +13,7 @@ import secrets
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,11 +86,11 @@ class Oidc:
             },
         )
 
-    def routes(self, every: Sequence[Endpoints]) -> list[BaseRoute]:
+    def routes(self, endpoints: Endpoints) -> list[BaseRoute]:
         """Return the routes for the start and end of a login."""
 
         async def callback(request: Request) -> Response:
-            return await self._finish_login(request, every)
+            return await self._finish_login(request, endpoints)
 
         return [Route("/oidc/login", self._start_login), Route("/oidc/callback", callback)]
 
@@ -122,8 +122,8 @@ class Oidc:
         )
         return answer
 
-    async def _finish_login(self, request: Request, every: Sequence[Endpoints]) -> Response:
-        """Check the provider's response, and start a session for each server."""
+    async def _finish_login(self, request: Request, endpoints: Endpoints) -> Response:
+        """Check the provider's response, and start a session as the dashboard's own user of the server."""
         started, session = self._started.pop(request.cookies.get(self._cookie, ""), (0.0, {}))
         if time.monotonic() - started > _STARTED_SECONDS:
             session = {}
@@ -157,8 +157,9 @@ class Oidc:
             return _refused("role", f"the claim {provider.claim} has neither the viewer's nor the operator's role")
         user = next(str(claims[name]) for name in _NAMES if claims.get(name))[:_MOST_CHARACTERS]
         answer = RedirectResponse("/", 303)
-        for each in every:
-            each.admit(request, answer, each.start_session(user, operator=provider.operator in found)[0])
+        operator = provider.operator in found
+        number, _ = endpoints.sessions.start(endpoints.rules.address, user, whole=True, operator=operator)
+        endpoints.admit(request, answer, number)
         answer.delete_cookie(self._cookie, path="/oidc", httponly=True, samesite="lax")
         return answer
 

@@ -3,7 +3,7 @@
 If there are too many connections, a new one replaces one whose request is incomplete. With a certificate, the server
 uses HTTPS, and a connection loads the certificate's files if they have changed.
 
-The site has the routes of all servers and of the pages' files. Its guard checks every request, and adds security
+The site has the routes of the API and of the pages' files. Its guard checks every request, and adds security
 headers to every response:
 
     Host      must be an IP address, localhost, or a configured name; with DNS rebinding, a page of another site would
@@ -21,37 +21,32 @@ import asyncio
 import ipaddress
 import logging
 import re
-import secrets
 import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pystreams.dashboard import audit_log, changes, login, overview, streams
-from pystreams.dashboard.audit_log import Audit
+from pystreams.dashboard import changes, overview, streams
 from pystreams.dashboard.endpoints import Endpoints, Question, failed
-from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Refusal, Rules
 from pystreams.dashboard.oidc import Oidc, Provider
-from pystreams.dashboard.reading import AUTOMATIC, Decoders, Masks
-from pystreams.dashboard.sampler import INTERVAL, Sampler
-from streamclient.config.address import Address
+from pystreams.dashboard.sampler import Sampler
 from streamclient.errors import BROKEN, PystreamsError
 
 BODY_BYTES = 256 * 1024
@@ -209,13 +204,6 @@ async def _disconnected(request: Request, failure: Exception) -> Response:
     return Response(status_code=400)
 
 
-class Part(NamedTuple):
-    """One server of the dashboard: its rules and its sampler."""
-
-    rules: login.Rules
-    sampler: Sampler
-
-
 class Site(NamedTuple):
     """The application, and the function that stops exports before the HTTP server ends."""
 
@@ -223,11 +211,20 @@ class Site(NamedTuple):
     end: Callable[[], None]
 
 
-def _api(endpoints: Endpoints) -> list[BaseRoute]:
-    """Return the routes of one server's API."""
-    return [
+def site(
+    rules: Rules,
+    sampler: Sampler,
+    *,
+    names: Collection[str] = (),
+    cookie: str = "pystreams",
+    oidc: Oidc | None = None,
+) -> Site:
+    """Return the application. `names`: accepted host names, in addition to IP addresses and localhost."""
+    if oidc is not None:  # refuse logins without a password, which would make a viewer an operator
+        rules = replace(rules, open_here=False)
+    endpoints = Endpoints(rules, sampler, cookie, oidc=oidc is not None)
+    api = [
         Route("/session", endpoints.session),
-        Route("/servers", endpoints.servers),
         Route("/login", endpoints.log_in, methods=["POST"]),
         Route("/logout", endpoints.log_out, methods=["POST"]),
         Route("/news", endpoints.news),
@@ -235,51 +232,22 @@ def _api(endpoints: Endpoints) -> list[BaseRoute]:
         Route("/changes/{action}", endpoints.change, methods=["POST"]),
         *(Route(f"/{path}", endpoints.question(question)) for path, question in QUESTIONS.items()),
     ]
-
-
-def site(
-    parts: Sequence[Part], *, names: Collection[str] = (), cookie: str = "pystreams", oidc: Oidc | None = None
-) -> Site:
-    """Return the application for all servers.
-
-    The first server is at `/`, each other server at `/on/NAME`. `names`: accepted host names, in addition to IP
-    addresses and localhost.
-    """
-    every: list[Endpoints] = []
-    for at, each in enumerate(parts):
-        # With a provider, refuse logins without a password, which would make a viewer an operator.
-        known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
-        path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
-        every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, path))
-    first = every[0]
-    for endpoints in every:
-        endpoints.every, endpoints.oidc = every, oidc is not None
-    routes: list[BaseRoute] = [Route("/", _page), Mount("/static", _Files(directory=STATIC))]
-    for endpoints in every[1:]:
-        routes += [
-            Route(unquote(endpoints.path), _page),
-            Mount(f"/api{unquote(endpoints.path)}", routes=_api(endpoints)),
-        ]
+    routes = [Route("/", _page), Mount("/static", _Files(directory=STATIC)), Mount("/api", routes=api)]
     if oidc is not None:
-        routes += oidc.routes(every)
-    routes.append(Mount("/api", routes=_api(first)))
+        routes += oidc.routes(endpoints)
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
         del app
-        for each in every:
-            each.sampler.start()
+        sampler.start()
         try:
             yield
         finally:
-            for each in every:
-                each.close()
-            for each in every:
-                await asyncio.to_thread(each.sampler.stop)
+            endpoints.close()
+            await asyncio.to_thread(sampler.stop)
 
     def end() -> None:
-        for each in every:
-            each.closing = True
+        endpoints.closing = True
 
     handlers = {**dict.fromkeys((Refusal, PystreamsError, *BROKEN), failed), ClientDisconnect: _disconnected}
     return Site(Guard(Starlette(routes=routes, lifespan=running, exception_handlers=handlers), names), end)
@@ -289,38 +257,7 @@ _log = logging.getLogger("pystreams.dashboard")
 
 _MOST_CONNECTIONS = 500  # number of connections above which a new one replaces one that waits for its request
 _SPARE = 2  # uvicorn refuses requests above this multiple; requests of replaced connections count until they end
-_HISTORY_BYTES = 48 << 20  # maximum size of the history in memory, of all servers together
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the dashboard. `names`: accepted host names; `token`: login token; empty to generate a token."""
-
-    bind: str = "127.0.0.1"
-    token: str = ""
-    names: Collection[str] = ()
-    #: Minimum time between two samples of a server, in seconds.
-    interval: float = INTERVAL
-    #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
-    proxies: Collection[str] = ()
-    #: Certificate for HTTPS; None for HTTP.
-    certificate: Certificate | None = None
-    #: Existing directory of the audit log; None for no audit log.
-    state: Path | None = None
-    #: OIDC provider for logins.
-    provider: Provider | None = None
-
-
-@dataclass(frozen=True)
-class Target:
-    """A server of the dashboard. `name`: name of its profile; `masks`: rules for masked fields."""
-
-    address: Address
-    changes: bool
-    name: str = ""
-    masks: Sequence[str] = ()
-    decoders: Decoders = AUTOMATIC
+LOOPBACK = ("127.0.0.1", "::1")
 
 
 def _is_busy(connection: Any) -> bool:
@@ -446,33 +383,33 @@ def configured(
     )
 
 
-def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
-    """Serve the dashboard of `targets` on the listening socket `made`, until SIGTERM or Ctrl-C.
+def run(
+    rules: Rules,
+    sampler: Sampler,
+    made: socket.socket,
+    say: Callable[[str], None],
+    *,
+    names: Collection[str] = (),
+    proxies: Collection[str] = (),
+    certificate: Certificate | None = None,
+    provider: Provider | None = None,
+) -> None:
+    """Serve the dashboard on the bound socket `made`, until SIGTERM or Ctrl-C.
 
     `say` is called with the URL to open when the dashboard is ready. The token follows '#', the part of a URL that
-    browsers do not send.
+    browsers do not send. `names`: accepted host names. `proxies`: addresses and networks of trusted proxies, whose
+    X-Forwarded-For and X-Forwarded-Proto are used. `certificate`: None for HTTP. `provider`: OIDC provider for logins.
     """
-    here = settings.bind in LOOPBACK
-    token = settings.token or secrets.token_urlsafe(24)
-    port = made.getsockname()[1]
-    audit = None if settings.state is None else Audit(settings.state / audit_log.FILE)
-    parts = []
-    for target in targets:
-        masks, opened = Masks(target.masks), is_open(settings)
-        rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
-        history = History(budget=_HISTORY_BYTES // len(targets))
-        parts.append(Part(rules, Sampler(target.address, settings.interval, history)))
+    bind, port = made.getsockname()[:2]
     cookie = f"pystreams-{port}"
-    oidc = None if settings.provider is None else Oidc(settings.provider, cookie)
-    made_site = site(parts, names=settings.names, cookie=cookie, oidc=oidc)
-    host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
+    oidc = None if provider is None else Oidc(provider, cookie)
+    made_site = site(rules, sampler, names=names, cookie=cookie, oidc=oidc)
+    host = f"[{bind}]" if ":" in bind else bind
 
     def ready() -> None:
-        shown = ", ".join(part.rules.shown for part in parts)
-        say(
-            f"Dashboard of {shown}: {'http' if settings.certificate is None else 'https'}://{host}:{port}/#token={token}"
-        )
-        if not here and settings.certificate is None:
+        scheme = "http" if certificate is None else "https"
+        say(f"Dashboard of {rules.address.shown}: {scheme}://{host}:{port}/#token={rules.token}")
+        if bind not in LOOPBACK and certificate is None:
             say(
                 "Other machines can reach the dashboard without TLS, so passwords and data can be intercepted. "
                 "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
@@ -480,12 +417,4 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after the shutdown
         signal.signal(number, lambda *_: sys.exit(0))
-    Server(made_site, ready, settings.proxies, settings.certificate).run(sockets=[made])
-
-
-def is_open(settings: Settings) -> bool:
-    """Return whether the dashboard is reachable only from this machine, and not through a proxy.
-
-    If so, a user whose password the server does not check may log in (`Rules.open_here`).
-    """
-    return settings.bind in LOOPBACK and not settings.proxies
+    Server(made_site, ready, proxies, certificate).run(sockets=[made])

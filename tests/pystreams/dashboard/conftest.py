@@ -18,7 +18,7 @@ from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.reading import Decoders, Masks
-from pystreams.dashboard.run import Part, site
+from pystreams.dashboard.run import site
 from pystreams.dashboard.sampler import Sampler
 from spark_streams.config import options
 from streamclient.config.address import Address
@@ -95,7 +95,7 @@ def dashboard_of(
     sampler = Sampler(address, interval=0.05)
     audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
-    app = site([Part(rules, sampler)])
+    app = site(rules, sampler)
     with TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first sample")
         yield Dashboard(web, sampler)

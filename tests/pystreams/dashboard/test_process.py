@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Part, Server, listen, site
+from pystreams.dashboard.run import Server, listen, site
 from pystreams.dashboard.sampler import Sampler
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
@@ -72,12 +73,13 @@ def _name(port: int, authority_file: Path) -> str | None:
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_the_dashboard_serves_https_until_sigterm(instance: servers.Running, tmp_path: Path) -> None:
     """The printed URL has the token after '#', SIGTERM ends the dashboard with status 0, and the output has no
-    password. A changed certificate is used by the next connection; an unusable file leaves the previous one in use.
+    password. Behind a proxy, a login without a password is refused. A changed certificate is used by the next
+    connection; an unusable file leaves the previous one in use.
     """
     _installed(tmp_path, "first", tmp_path)
     url = instance.url.replace("redis://", "redis://default:hush-hush@")
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0", "--state", "none"]
-    given = ["--tls-certificate", "dashboard.pem", "--tls-key", "dashboard.key"]
+    given = ["--tls-certificate", "dashboard.pem", "--tls-key", "dashboard.key", "--trusted-proxy", "127.0.0.1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (
         (tmp_path / "log").open("w") as log,
@@ -94,6 +96,10 @@ def test_the_dashboard_serves_https_until_sigterm(instance: servers.Running, tmp
             trusted = ssl.create_default_context(cafile=tmp_path / "root-first.crt")
             with urllib.request.urlopen(found[1], context=trusted) as answer:
                 assert b"<title>pystreams</title>" in answer.read()
+            nobody = urllib.request.Request(f"{found[1]}api/login", b"{}", {"content-type": "application/json"})
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(nobody, context=trusted)
+            assert b"PASSWORD_PROVES_NOTHING" in refused.value.read()
             _installed(tmp_path, "second", tmp_path)
             assert _name(port, tmp_path / "root-second.crt") == "second"
             (tmp_path / "dashboard.pem").write_text("no certificate")
@@ -133,7 +139,7 @@ def test_slow_requests_do_not_lock_out_others(
     made = listen("127.0.0.1", 0)
     port = made.getsockname()[1]
     sampler = Sampler(address_of(instance.url), 0.05)
-    app = site([Part(Rules(address_of(instance.url), TOKEN, False, True), sampler)], cookie="c")
+    app = site(Rules(address_of(instance.url), TOKEN, False, True), sampler, cookie="c")
     server = Server(app, connections=10)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()

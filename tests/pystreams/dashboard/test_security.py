@@ -10,9 +10,8 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from pystreams.commands.verbs import NEEDS
-from pystreams.dashboard import run
 from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Proposed, Session, Sessions
-from pystreams.dashboard.run import BODY_BYTES, QUESTIONS, Guard, host_is_known
+from pystreams.dashboard.run import BODY_BYTES, QUESTIONS, Guard, configured, host_is_known
 from tests import servers
 from tests.pystreams.conftest import verbs
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of
@@ -276,7 +275,7 @@ def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], clien
     async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
         await PlainTextResponse(scope["client"][0])(scope, receive, send)
 
-    config = run.configured(app, proxies)
+    config = configured(app, proxies)
     config.load()
     web = TestClient(config.loaded_app, client=("127.0.0.1", 50000))
     assert web.get("/", headers={"x-forwarded-for": "6.6.6.6, 1.2.3.4"}).text == client
@@ -337,16 +336,3 @@ def test_streams_that_the_dashboard_may_not_read_are_counted(
         assert (totals["streams"], totals["unreadable"]) == (1, 1)
     finally:
         client.acl_deluser("viewer")
-
-
-@pytest.mark.parametrize(
-    ("settings", "opened"),
-    [
-        (run.Settings(), True),
-        (run.Settings(bind="0.0.0.0"), False),
-        (run.Settings(proxies=["127.0.0.1"]), False),
-    ],
-)
-def test_logins_without_a_password_are_disabled_on_the_network(settings: run.Settings, opened: bool) -> None:
-    """Logins without a password are disabled if the dashboard listens on the network or behind a proxy."""
-    assert run.is_open(settings) is opened

@@ -10,9 +10,7 @@ export class Failure extends Error {
   }
 }
 
-// URL prefix of this page's server; empty for the first server. Links are hashes, so following a link keeps the prefix.
-export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
-export const state = { session: null, server: "", servers: [], changes: false, operator: true, oidc: false, columns: {} };
+export const state = { session: null, server: "", changes: false, operator: true, oidc: false, columns: {} };
 const NAMES = ["stream", "group"]; // parameters that may be empty
 const LOST = "The dashboard does not answer. It was stopped, or cannot be reached.";
 
@@ -21,7 +19,7 @@ export function onLoggedOut(callback) { whenLoggedOut = callback; }
 
 async function send(path, options) {
   try {
-    return await fetch(`/api${HERE}/${path}`, { credentials: "same-origin", ...options });
+    return await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failure(0, "UNREACHABLE", LOST);
@@ -79,7 +77,6 @@ export function remember(document) {
   state.server = document.server;
   state.changes = Boolean(document.changes);
   state.operator = document.operator ?? true;
-  state.servers = document.servers ?? [];
   state.oidc = Boolean(document.oidc);
   state.columns = document.columns;
 }

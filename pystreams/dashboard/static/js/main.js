@@ -1,10 +1,10 @@
 // The page: login, navigation, choice of the screen, and news of the server.
 
-import { Failure, get, HERE, LiveSamples, onLoggedOut, post, remember, state } from "./api.js";
+import { Failure, get, LiveSamples, onLoggedOut, post, remember, state } from "./api.js";
 import { audit } from "./changes.js";
 import { duration, field, h, icon, panel, replace, text, toast } from "./dom.js";
 import { letters, pending } from "./pending.js";
-import { overview, queries, server, servers } from "./servers.js";
+import { overview, queries, server } from "./servers.js";
 import { group, groups, stream } from "./streams.js";
 
 function login(failed, entered) {
@@ -32,15 +32,13 @@ function login(failed, entered) {
   h("p", { class: "hint" }, "A user of the server's ACL. If the server has no password, leave both empty."),
   h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
     h("p", { class: "hint" }, "'pystreams ui' prints the token at the end of the URL when it starts.")),
-  problem, go, HERE ? h("p", { class: "hint" }, h("a", { href: "/#/servers" }, "All servers")) : null);
+  problem, go);
   return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
 }
 
-const SCREENS = { servers, audit, "": overview, groups, group, stream, pending, letters, queries, server };
+const SCREENS = { audit, "": overview, groups, group, stream, pending, letters, queries, server };
 const MENU = [["", "Overview", "overview"], ["groups", "Groups", "groups"], ["letters", "Dead letters", "letters"],
   ["queries", "Spark queries", "queries"], ["server", "Server", "server"], ["audit", "Changes", "audit"]];
-const ALL_SERVERS = ["servers", "All servers", "servers"];
-const menu = () => (state.servers.length > 1 ? [ALL_SERVERS, ...MENU] : MENU);
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
 const GONE = [403, 404, 409]; // of a request about a stream or a group that was removed, replaced or forbidden
@@ -50,20 +48,18 @@ let frame = null;
 // A page with a session. A screen is {element, refresh(sample), leave()}; `refresh` is called after every sample.
 class Frame {
   constructor() {
-    this.links = new Map(menu().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
+    this.links = new Map(MENU.map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
     this.badge = h("span", { class: "badge bad", hidden: true });
     this.links.get("groups").append(this.badge);
     this.product = h("span", { class: "muted" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
-    const role = state.operator ? "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'." : "Your role is viewer, which may not make changes.";
+    const role = state.operator ? "Changes are off: the dashboard lacks --allow-changes." : "Your role is viewer, which may not make changes.";
     const badge = state.changes ? h("span", { class: "badge warning", title: "This dashboard may change streams and groups." }, "changes allowed")
       : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },
       h("header", { class: "side" },
         h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
-        state.servers.length > 1 ? h("select", { class: "switch", "aria-label": "Server", onchange: (event) => location.assign(`${event.target.value || "/"}#/`) },
-          state.servers.map((each) => h("option", { value: each.path, selected: each.here }, each.name))) : null,
         h("nav", { "aria-label": "Screens" }, [...this.links.values()]),
         h("div", { class: "foot" },
           h("div", { class: "server" }, this.product, h("div", { class: "mono" }, state.server)),

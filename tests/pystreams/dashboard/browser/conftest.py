@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, e
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.login import Rules
-from pystreams.dashboard.run import Part, Server, listen, site
+from pystreams.dashboard.run import Server, listen, site
 from pystreams.dashboard.sampler import Sampler
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests import servers
@@ -38,7 +38,6 @@ SCREENS = (
     ("letters/failed", "By reason"),
     ("queries", "Checkpoints next to groups"),
     ("server", "Refused by the ACL"),
-    ("servers", "All servers"),
     ("audit", "Audit log"),
     ("stream/nowhere", "There is no stream 'nowhere'"),
     ("nonsense", "There is no such page."),
@@ -52,25 +51,20 @@ def served(
     *,
     changes: bool,
     sampler: Sampler | None = None,
-    other: str | None = None,
     state: Path | None = None,
     port: int = 0,
 ) -> Iterator[str]:
     """Run a dashboard in a thread and yield its URL. It samples the server five times per second unless a sampler is
     given.
 
-    `other` is the URL of a second server, and `state` is the state directory. Port 0 selects a free port.
+    `state` is the state directory. Port 0 selects a free port.
     """
     address = address_of(url)
     made = listen("127.0.0.1", port)
     audit = None if state is None else Audit(state / audit_log.FILE)
-    rules = Rules(address, TOKEN, changes, True, "first" if other else "", audit=audit)
-    others = []
-    if other is not None:
-        second = address_of(other)
-        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2))]
+    rules = Rules(address, TOKEN, changes, True, audit=audit)
     sampler = sampler or Sampler(address, 0.2)
-    app = site([Part(rules, sampler), *others], cookie=f"c{made.getsockname()[1]}")
+    app = site(rules, sampler, cookie=f"c{made.getsockname()[1]}")
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
@@ -96,12 +90,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def steering(engine_process: servers.Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a dashboard of two servers with an audit log, which allows changes on the first one."""
-    state = tmp_path_factory.mktemp("state")
-    with (
-        servers.redis() as second,
-        served(engine_process.url, changes=True, other=second.url, state=state) as url,
-    ):
+    """The URL of a dashboard with an audit log, which allows changes."""
+    with served(engine_process.url, changes=True, state=tmp_path_factory.mktemp("state")) as url:
         yield url
 
 

@@ -533,30 +533,6 @@ def test_a_page_of_a_removed_stream_shows_no_old_numbers(shown: Shown, client: r
     expect(page.get_by_role("heading", name=re.compile("Not found|cannot be shown"))).to_be_hidden()
 
 
-def test_servers_are_switched_and_one_may_fail(opened: Opened, client: redis.Redis, instance: servers.Running) -> None:
-    """The list of servers shows the permissions on each. If one server fails, the list says so, and the other stays
-    usable.
-    """
-    fill(client)
-    with servers.redis() as other, served(instance.url, changes=True, other=other.url) as url:
-        with redis.Redis(port=other.port) as data:
-            data.xadd("elsewhere", {"a": 1})
-        page = opened(url=url)
-        page.get_by_label("Server", exact=True).select_option("second")
-        expect(row(page, "elsewhere")).to_be_visible()
-        expect(page.locator(".foot")).to_contain_text("read-only")
-        assert page.url == f"{url}on/second#/"
-        page.get_by_role("link", name="All servers").click()
-        expect(row(page, "first")).to_contain_text("token, may change")
-        expect(row(page, "second")).to_contain_text("token, read-only")
-        expect(row(page, "second")).to_contain_text("Connected")
-        servers.stop(other.process)
-        expect(row(page, "second")).to_contain_text("No answer for")
-        expect(row(page, "first")).to_contain_text("Connected")
-        row(page, "first").get_by_role("link", name="first").click()
-        expect(row(page, "orders")).to_be_visible()
-
-
 @pytest.mark.parametrize("held", short_and_long(["**/api/streams?*"], [["**/api/overview"]]))
 def test_a_sample_during_loading_is_not_missed(
     opened: Opened, client: redis.Redis, instance: servers.Running, held: str
