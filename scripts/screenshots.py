@@ -212,8 +212,6 @@ def hour(history: History) -> None:
             ("rate",): total * day,
             ("lag",): 1300 + 5200 * slump + 300 * math.sin(at / 200) + chance.gauss(0, 40),
             ("pending",): 430 + 280 * slump + chance.gauss(0, 8),
-            ("memory",): 68e6 + (at + _HOUR) * 2200,
-            ("commands",): 1450 * day,
         }
         for stream, rate in STREAMS.items():
             values["rate", stream.encode()] = rate * (day + chance.gauss(0, 0.05))
@@ -335,7 +333,6 @@ SCREENS = {
     "pending": "#/pending/orders/fraud-check",
     "letters": "#/letters/failed",
     "queries": "#/queries",
-    "server": "#/server",
     "audit": "#/audit",
 }
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pystreams.dashboard.run import Certificate
 
 _SHORTEST_TOKEN = 16
-_READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +memory|usage +acl|log"
+_READS = "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xpending +memory|usage"
 
 
 @verb(

@@ -1,4 +1,4 @@
-"""Overview of a server: streams, groups, totals, groups that need attention, the server's status, and Spark queries.
+"""Overview of the server: streams, groups, totals, groups that need attention, and Spark queries.
 
 The queries come from the reports that StreamMonitor writes to a stream.
 """
@@ -22,24 +22,12 @@ from pystreams.streams.group_states import Group, Status
 from pystreams.streams.sampling import BEHIND_CHECKPOINT, Name
 from pystreams.values import numbers
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
-from streamclient.config.address import Endpoint
 from streamclient.connection import Connection
-from streamclient.reply_maps import line_fields, pairs
 from streamwire.stream_id import LAST, StreamId
 
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
-#: Names of the curves of totals over all streams.
-_SUMS = ("rate", "lag", "pending")
-_CURVES = (*_SUMS, "memory", "commands")
-_FACTS = {
-    "role": "role",
-    "replicas": "connected_slaves",
-    "mode": "redis_mode",
-    "uptime_seconds": "uptime_in_seconds",
-    "memory": "used_memory",
-    "maxmemory": "maxmemory",
-    "clients": "connected_clients",
-}
+#: Names of the curves, which are of totals over all streams.
+_CURVES = ("rate", "lag", "pending")
 
 
 def news(state: State, *, whole: bool) -> dict[str, Any]:
@@ -54,20 +42,13 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
         "problem": state.problem,
         "age_ms": state.age_ms,
         "totals": asdict(snapshot.totals) if whole and snapshot.at else None,
-        "server": server_facts(snapshot),
+        "server": {
+            "product": servers.product(snapshot.facts),
+            "commands_per_second": snapshot.commands,
+            "memory": snapshot.fact("used_memory"),
+            "maxmemory": snapshot.fact("maxmemory"),
+        },
     }
-
-
-def server_facts(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the data of the server that every page shows."""
-    facts: dict[str, Any] = {
-        "product": servers.product(snapshot.facts),
-        "commands_per_second": snapshot.commands,
-    }
-    for name, line in _FACTS.items():
-        value = snapshot.facts.get(line)
-        facts[name] = int(value) if value is not None and value.isdigit() else value
-    return facts
 
 
 def overview(asked: Asked) -> dict[str, Any]:
@@ -95,8 +76,7 @@ def _groups(asked: Asked, sort: str, status: str = "") -> tuple[list[GroupRow], 
 
 def _curve(asked: Asked, name: str) -> Curve:
     """Return the curve `name`. It is empty if the session's user may not see the totals over all streams."""
-    hidden = name in _SUMS and not asked.access.session.whole
-    return Curve([], []) if hidden else asked.sampler.curve(name)
+    return asked.sampler.curve(name) if asked.access.session.whole else Curve([], [])
 
 
 def streams(asked: Asked) -> dict[str, Any]:
@@ -124,45 +104,6 @@ def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any
             {**shape(row), "trends": {name: shapes.trend(asked.sampler.curve(name, *row.names)) for name in drawn}}
             for row in page
         ],
-    }
-
-
-_REFUSALS = 50  # maximum number of refusals of each master
-
-
-def server(asked: Asked) -> dict[str, Any]:
-    """Return the facts of the last sample, and what the ACL of each master has refused, the last one first.
-
-    `refusals` is None if the user may not read them.
-    """
-    command = ("ACL", "LOG", _REFUSALS)
-    with asked.access.lend() as connection:
-        masters = connection.topology.masters()
-        replies = {node: paged_calls.ask_server(connection, node, [command])[0] for node in masters}
-    found = [_refusal(node, each) for node, reply in replies.items() if isinstance(reply, list) for each in reply]
-    permitted = all(isinstance(reply, list) for reply in replies.values())
-    return {
-        "facts": server_facts(asked.snapshot) | {"address": asked.access.session.address.shown},
-        "refusals": sorted(found, key=lambda each: each["ago_ms"]) if permitted else None,
-    }
-
-
-def _refusal(node: Endpoint, reply: Any) -> dict[str, Any]:
-    """Return an entry of ACL LOG: the user, the refused object, the number of refusals, and the time of the last
-    one.
-    """
-    entry: dict[bytes, Any] = pairs(reply)
-    texts = {name: shapes.cut(entry.get(name.encode(), b""), 200) for name in ("username", "reason", "object")}
-    client = entry.get(b"client-info", b"").decode("utf-8", "replace")
-    address = line_fields(client, " ").get("addr", "")
-    return {
-        "id": f"{node} {int(entry.get(b'entry-id', 0))}",
-        "user": texts["username"],
-        "reason": texts["reason"],
-        "object": texts["object"],
-        "count": int(entry.get(b"count", 1)),
-        "ago_ms": round(float(entry.get(b"age-seconds", 0)) * 1000),
-        "client": shapes.cut(address.encode(), 100),
     }
 
 

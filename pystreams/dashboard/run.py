@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Callable, Collection, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -180,7 +180,6 @@ QUESTIONS: dict[str, Question] = {
     "letters/page": streams.letters_page,
     "queries": overview.queries,
     "audit": changes.audit_page,
-    "server": overview.server,
 }
 
 
@@ -204,13 +203,6 @@ async def _disconnected(request: Request, failure: Exception) -> Response:
     return Response(status_code=400)
 
 
-class Site(NamedTuple):
-    """The application, and the function that stops exports before the HTTP server ends."""
-
-    app: ASGIApp
-    end: Callable[[], None]
-
-
 def site(
     rules: Rules,
     sampler: Sampler,
@@ -218,7 +210,7 @@ def site(
     names: Collection[str] = (),
     cookie: str = "pystreams",
     oidc: Oidc | None = None,
-) -> Site:
+) -> ASGIApp:
     """Return the application. `names`: accepted host names, in addition to IP addresses and localhost."""
     if oidc is not None:  # refuse logins without a password, which would make a viewer an operator
         rules = replace(rules, open_here=False)
@@ -228,7 +220,6 @@ def site(
         Route("/login", endpoints.log_in, methods=["POST"]),
         Route("/logout", endpoints.log_out, methods=["POST"]),
         Route("/news", endpoints.news),
-        Route("/export", endpoints.export),
         Route("/changes/{action}", endpoints.change, methods=["POST"]),
         *(Route(f"/{path}", endpoints.question(question)) for path, question in QUESTIONS.items()),
     ]
@@ -246,11 +237,8 @@ def site(
             endpoints.close()
             await asyncio.to_thread(sampler.stop)
 
-    def end() -> None:
-        endpoints.closing = True
-
     handlers = {**dict.fromkeys((Refusal, PystreamsError, *BROKEN), failed), ClientDisconnect: _disconnected}
-    return Site(Guard(Starlette(routes=routes, lifespan=running, exception_handlers=handlers), names), end)
+    return Guard(Starlette(routes=routes, lifespan=running, exception_handlers=handlers), names)
 
 
 _log = logging.getLogger("pystreams.dashboard")
@@ -284,14 +272,14 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        made: Site,
+        app: ASGIApp,
         ready: Callable[[], None] = lambda: None,
         proxies: Collection[str] = (),
         certificate: Certificate | None = None,
         connections: int = _MOST_CONNECTIONS,
     ) -> None:
-        super().__init__(configured(made.app, proxies, certificate, connections))
-        self._ready, self._end, self._certificate = ready, made.end, certificate
+        super().__init__(configured(app, proxies, certificate, connections))
+        self._ready, self._certificate = ready, certificate
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self._certificate is not None and self.config.ssl is not None:
@@ -301,7 +289,6 @@ class Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._end()
         for waiting in [each for each in self.server_state.connections if not _is_busy(each)]:
             waiting.transport.abort()
         await super().shutdown(sockets)

@@ -86,6 +86,11 @@ class Snapshot:
         """The totals over all streams."""
         return _totals(self)
 
+    def fact(self, line: str) -> int | None:
+        """Return a number of INFO; None if it is missing."""
+        text = self.facts.get(line, "")
+        return int(text) if text.isdigit() else None
+
     def judged(self, group: Group) -> GroupRow:
         """Return a group that was read now, with the status and the rates of this sample if the group is in it."""
         sampled = self.groups.get((group.stream.name, group.name))
@@ -143,7 +148,7 @@ _COUNTED = 10_000  # maximum number of entries counted per sample, for lags that
 _OF_STREAM = tuple(each for each in measures.STREAM if each.has_history)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.has_history)
 #: Lines of INFO that are summed over the masters of a cluster.
-_SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
+_SUMS = ("used_memory", "maxmemory", "total_commands_processed")
 
 
 def info(connection: Connection) -> dict[str, str]:
@@ -249,13 +254,11 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
 
     A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
     """
-    totals, memory = snapshot.totals, snapshot.facts.get("used_memory", "")
+    totals = snapshot.totals
     numbers: dict[Hashable, float | None] = {
         ("rate",): totals.rate,
         ("lag",): totals.lag,
         ("pending",): totals.pending,
-        ("commands",): snapshot.commands,
-        ("memory",): int(memory) if memory.isdigit() else None,
     }
     for name, row in snapshot.streams.items():
         numbers |= {(each.name, name): each.json(row) for each in _OF_STREAM}

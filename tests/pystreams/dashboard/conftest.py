@@ -96,7 +96,7 @@ def dashboard_of(
     audit = None if state is None else Audit(state / audit_log.FILE)
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
     app = site(rules, sampler)
-    with TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
+    with TestClient(app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first sample")
         yield Dashboard(web, sampler)
 

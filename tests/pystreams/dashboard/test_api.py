@@ -6,7 +6,6 @@ import pytest
 import redis
 
 from pystreams.streams import sampling
-from tests import servers
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 
@@ -153,20 +152,6 @@ def test_returned_entries_are_shown(client: redis.Redis, dashboard: Dashboard) -
         ("2-0", None, ""),
         ("4-0", None, ""),
     ]
-
-
-def test_the_state_of_the_server(client: redis.Redis, dashboard: Dashboard, instance: servers.Running) -> None:
-    """The server page has the role, and the refusals of the ACL."""
-    client.acl_setuser("nobody", enabled=True, passwords=["+secret"], commands=["+auth"])
-    try:
-        client.execute_command("ACL", "LOG", "RESET")
-        with pytest.raises(redis.ResponseError):
-            redis.Redis(port=instance.port, username="nobody", password="secret").ping()
-    finally:
-        client.acl_deluser("nobody")
-    found = dashboard.get("server")
-    assert ("nobody", "ping") in [(each["user"], each["object"]) for each in found["refusals"]]
-    assert (found["facts"]["role"], found["facts"]["replicas"]) == ("master", 0)
 
 
 def test_a_sample_reads_a_limited_number_of_consumers(client: redis.Redis, started: Started) -> None:

@@ -126,7 +126,7 @@ def _dashboard(instance: servers.Running, provider: _Provider) -> Iterator[TestC
     """Run a dashboard that uses this provider and allows changes."""
     address = address_of(instance.url)
     oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
-    app = site(Rules(address, TOKEN, True, True), Sampler(address, 0.05), oidc=oidc).app
+    app = site(Rules(address, TOKEN, True, True), Sampler(address, 0.05), oidc=oidc)
     with TestClient(app, base_url="http://127.0.0.1:8379", follow_redirects=False) as web:
         yield web
 

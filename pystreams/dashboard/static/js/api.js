@@ -17,30 +17,17 @@ const LOST = "The dashboard does not answer. It was stopped, or cannot be reache
 let whenLoggedOut = () => {};
 export function onLoggedOut(callback) { whenLoggedOut = callback; }
 
-async function send(path, options) {
+async function answer(path, options) {
+  let response;
+  let document = null;
   try {
-    return await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Failure(0, "UNREACHABLE", LOST);
-  }
-}
-
-async function documentOf(response) {
-  try { return await response.json(); } catch { return null; }
-}
-
-function failed(response, document) {
+    response = await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
+  } catch { throw new Failure(0, "UNREACHABLE", LOST); }
+  try { document = await response.json(); } catch { /* the response of a proxy */ }
+  if (response.ok && document !== null) return document;
   if (response.status === 401) whenLoggedOut();
   const problem = document?.error ?? { id: "FAILED", message: `The dashboard answered with status ${response.status}.` };
-  return new Failure(response.status, problem.id, problem.message);
-}
-
-async function answer(path, options) {
-  const response = await send(path, options);
-  const document = await documentOf(response);
-  if (response.ok && document !== null) return document;
-  throw failed(response, document);
+  throw new Failure(response.status, problem.id, problem.message);
 }
 
 function address(path, given = {}) {
@@ -49,21 +36,8 @@ function address(path, given = {}) {
   return query ? `${path}?${query}` : path;
 }
 
-export function get(path, given = {}, signal = undefined) {
-  return answer(address(path, given), { signal });
-}
-
-// Downloads a file, with the name given by the server.
-export async function download(path, given, signal) {
-  const response = await send(address(path, given), { signal });
-  if (!response.ok) throw failed(response, await documentOf(response));
-  const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition"))?.[1] ?? "export";
-  try {
-    return new File([await response.blob()], decodeURIComponent(name), { type: response.headers.get("content-type") });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Failure(0, "BROKEN_OFF", "The file is incomplete. Try again.");
-  }
+export function get(path, given = {}) {
+  return answer(address(path, given), {});
 }
 
 export function post(path, body) {

@@ -1,16 +1,15 @@
 // Charts over time, drawn by uPlot, each with a description in words for screen readers.
 
-import { bytes, clock, h, replace, seconds, text } from "./dom.js";
+import { clock, h, replace, seconds, text } from "./dom.js";
 
 const HEIGHT = 160;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const [MARGIN, CHARACTER] = [48, 7.2]; // the smallest width of the vertical axis, and the width of a character, in pixels
-// Distances between ticks: whole numbers, so that no two ticks have the same text, powers of two for sizes, and for
-// durations those that are written with one unit.
+// Distances between ticks: whole numbers, so that no two ticks have the same text, and for durations those that are
+// written with one unit.
 const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const DAY = 86400;
 const SECOND_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...STEPS.slice(0, 15).map((step) => step * DAY)];
-const SIZE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 function colour(name) {
   const probe = h("span", { class: name, hidden: true });
@@ -82,7 +81,7 @@ export class Chart {
       scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400] },
-        { ...axis, size: (_, ticks) => widest(ticks ?? []), space: 34, incrs: show === bytes ? SIZE_STEPS : show === seconds ? SECOND_STEPS : STEPS, values: (_, ticks) => ticks.map((value) => show(value)) },
+        { ...axis, size: (_, ticks) => widest(ticks ?? []), space: 34, incrs: show === seconds ? SECOND_STEPS : STEPS, values: (_, ticks) => ticks.map((value) => show(value)) },
       ],
       series: [{}, ...this.series.map((line, at) => {
         const stroke = colour(`c${at + 1}`);

@@ -76,7 +76,6 @@ const ICONS = {
   letters: "M2 4h12v9H2zM2 4l6 5 6-5",
   queries: "M9 1L3 9h4l-1 6 6-8H8z",
   audit: "M8 4v4l3 2M8 1.5a6.5 6.5 0 100 13 6.5 6.5 0 000-13z",
-  server: "M2 3h12v4H2zM2 9h12v4H2zM4.5 5h.01M4.5 11h.01",
 };
 
 export function icon(name) {

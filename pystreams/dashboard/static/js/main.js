@@ -4,7 +4,7 @@ import { Failure, get, LiveSamples, onLoggedOut, post, remember, state } from ".
 import { audit } from "./changes.js";
 import { duration, field, h, icon, panel, replace, text, toast } from "./dom.js";
 import { letters, pending } from "./pending.js";
-import { overview, queries, server } from "./servers.js";
+import { overview, queries } from "./overview.js";
 import { group, groups, stream } from "./streams.js";
 
 function login(failed, entered) {
@@ -36,9 +36,9 @@ function login(failed, entered) {
   return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
 }
 
-const SCREENS = { audit, "": overview, groups, group, stream, pending, letters, queries, server };
+const SCREENS = { audit, "": overview, groups, group, stream, pending, letters, queries };
 const MENU = [["", "Overview", "overview"], ["groups", "Groups", "groups"], ["letters", "Dead letters", "letters"],
-  ["queries", "Spark queries", "queries"], ["server", "Server", "server"], ["audit", "Changes", "audit"]];
+  ["queries", "Spark queries", "queries"], ["audit", "Changes", "audit"]];
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
 const GONE = [403, 404, 409]; // of a request about a stream or a group that was removed, replaced or forbidden

@@ -4,8 +4,8 @@ import { get, state } from "./api.js";
 import { change } from "./changes.js";
 import { Chart } from "./charts.js";
 import { button, bytes, count, debounced, field, h, momentOfId, nothing, panel, panelWith, percent, position, rate, replace, seconds, segments, short, status, things, Tiles } from "./dom.js";
-import { browse, exportStream } from "./entries.js";
-import { streamLink } from "./servers.js";
+import { browse } from "./entries.js";
+import { streamLink } from "./overview.js";
 import { columns, Pager, Table } from "./table.js";
 
 const SIZE = 50;
@@ -73,8 +73,7 @@ export async function stream({ keys, query }) {
       title, name === "groups" && found.groups ? ` (${found.groups})` : null)));
   const element = h("div", {},
     h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
-      h("div", { class: "row" }, found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null,
-        button("Export…", () => exportStream(key)))),
+      found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null),
     tiles.element, h("div", { class: "columns" }, lengths.element, rates.element), tabs, part.element);
   return {
     title: found.name.text,

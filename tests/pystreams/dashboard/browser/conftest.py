@@ -37,7 +37,6 @@ SCREENS = (
     ("letters", "Streams with dead letters"),
     ("letters/failed", "By reason"),
     ("queries", "Checkpoints next to groups"),
-    ("server", "Refused by the ACL"),
     ("audit", "Audit log"),
     ("stream/nowhere", "There is no stream 'nowhere'"),
     ("nonsense", "There is no such page."),

@@ -1,4 +1,4 @@
-// Overview of the server: totals, groups that need attention and all streams; its Spark queries and its state.
+// Overview of the server: totals, groups that need attention and all streams; its Spark queries.
 
 import { get } from "./api.js";
 import { Chart } from "./charts.js";
@@ -104,41 +104,4 @@ export async function queries() {
 
   await refresh();
   return { title: "Spark queries", element: h("div", {}, h("h1", {}, "Spark queries"), panel("Queries", table.element), second), refresh };
-}
-
-const REFUSALS = [
-  { id: "user", title: "User", head: true, class: "name", value: (row) => row.user },
-  { id: "reason", title: "May not", value: (row) => row.reason, cell: (row) => MAY_NOT[row.reason] ?? row.reason },
-  { id: "object", title: "What", class: "wrap mono", value: (row) => row.object },
-  { id: "count", title: "Times", right: true, value: (row) => count(row.count) },
-  { id: "ago", title: "Last", right: true, value: (row) => `${duration(row.ago_ms)} ago` },
-  { id: "client", title: "Client", class: "nowrap optional mono", value: (row) => row.client },
-];
-const MAY_NOT = { command: "call the command", key: "use the key", channel: "use the channel", auth: "log in" };
-export async function server() {
-  const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
-  const commands = new Chart("Commands per second", [{ name: "commands", label: "commands", show: count }]);
-  const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
-  let permitted = true;
-  const table = new Table({ label: "Refusals", columns: REFUSALS, key: (row) => row.id, empty: () => (permitted ? nothing("Nothing was refused.")
-    : nothing("Not permitted.", "The server refuses ACL LOG to this user. ACL SETUSER grants it.")) });
-
-  async function refresh() {
-    const [found, seen] = await Promise.all([get("server"), get("overview")]);
-    const { facts: known } = found;
-    tiles.set("product", known.product, known.address);
-    tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
-    tiles.set("clients", count(known.clients));
-    tiles.set("commands", count(known.commands_per_second), "including this dashboard");
-    tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
-    tiles.set("role", known.role ?? "–", things(known.replicas ?? 0, "replica"));
-    commands.update(seen.curves);
-    memory.update(seen.curves);
-    permitted = found.refusals !== null;
-    table.update(found.refusals ?? []);
-  }
-
-  await refresh();
-  const element = h("div", {}, h("h1", {}, "Server"), tiles.element, h("div", { class: "columns" }, commands.element, memory.element), panel("Refused by the ACL", table.element));
-  return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
 }
