@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pystreams.metrics import table
-from pystreams.metrics.table import Metric
+from pystreams import metrics
+from pystreams.metrics import Metric
 from scripts.generated import ROOT, Part
 
 PART = Part(ROOT / "docs" / "reference" / "metrics.md", r"<!-- metrics: .*? -->\n", "<!-- end of metrics -->")
@@ -27,21 +27,14 @@ def _lists(metrics: Iterable[Metric]) -> str:
 
 
 def written() -> str:
-    """Return the current lists of metrics by subject, and the list of INFO fields with their metrics."""
-    fields = set(table.OF_INFO.values())
+    """Return the current lists of metrics by subject."""
     subjects = (
-        ("Streams and groups", table.OF_STREAMS.values()),
-        ("Spark queries", table.OF_QUERIES.values()),
-        ("The server", [metric for metric in table.OF_SERVER if metric not in fields]),
-        ("The exporter", table.OF_EXPORTER),
+        ("Streams and groups", metrics.OF_STREAMS.values()),
+        ("Spark queries", metrics.OF_QUERIES.values()),
+        ("The server", metrics.OF_SERVER),
+        ("The exporter", metrics.OF_EXPORTER),
     )
-    tables = "".join(f"\n## {title}\n\n{_lists(metrics)}" for title, metrics in subjects)
-    lines = "".join(
-        f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name}={field}\n"
-        for field, metric in table.OF_INFO.items()
-    )
-    legend = "Each line is a metric. Its field is the name without `redis_`, or the name after `=`:"
-    return f"{tables}\n## Fields of INFO\n\n{legend}\n\n```text\n{lines}```\n\n"
+    return "".join(f"\n## {title}\n\n{_lists(members)}" for title, members in subjects) + "\n"
 
 
 if __name__ == "__main__":

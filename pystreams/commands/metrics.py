@@ -9,9 +9,7 @@ import click
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import address_of
 from pystreams.errors import fail
-from pystreams.metrics import table
-from pystreams.metrics.collector import NEEDS, TIMEOUT_SECONDS, Chosen, Collector, registry_of
-from pystreams.metrics.table import Sample
+from pystreams.metrics import NEEDS, TIMEOUT_SECONDS, UP, Chosen, Collector, Sample, registry_of
 from streamclient.errors import error as client_error
 
 #: The port that redis_exporter listens on.
@@ -68,9 +66,9 @@ def metrics(
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
 
-    Names, labels and types are those of redis_exporter, so that its dashboards work. Additional metrics include the lag
-    in seconds and the status of groups. The cost of a scrape depends on the number of selected streams. If the server
-    is unreachable, 'redis_up' is 0.
+    Metrics of streams and groups include the lag in seconds and the status. The server's own metrics are those that
+    alerts need, with the names of redis_exporter, which has all others. The cost of a scrape depends on the number of
+    selected streams. If the server is unreachable, 'redis_up' is 0.
     """
     with closing(
         Collector(run.wanted, Chosen(patterns or ("*",), limit, consumer_metrics), scrape_timeout)
@@ -101,7 +99,7 @@ def _write(run: Run, collector: Collector) -> None:
         run.out.write(generate_latest(registry_of(lambda: samples)).decode())
     if collector.failure is not None:
         raise collector.failure
-    if any(sample.metric is table.UP and not sample.value for sample in samples):
+    if any(sample.metric is UP and not sample.value for sample in samples):
         address = address_of(run.wanted, NEEDS).shown
         raise client_error("SERVER_UNREACHABLE", address=address, reason="redis_up is 0")
 

@@ -12,7 +12,7 @@ import redis
 
 from pystreams.connect import Wanted, connect
 from pystreams.dashboard.sampler import ServerSamples
-from pystreams.metrics.collector import Chosen, Collector
+from pystreams.metrics import Chosen, Collector
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of
 from tests.pystreams.metrics.exposed import exposed, value

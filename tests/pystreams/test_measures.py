@@ -9,7 +9,7 @@ import pytest
 
 from pystreams import measures
 from pystreams.measures import GroupRow, Measure, StreamRow, View
-from pystreams.metrics.table import OF_STREAMS
+from pystreams.metrics import OF_STREAMS
 from pystreams.streams.group_states import Group, Status
 from pystreams.streams.inventory import Stream
 from streamwire.stream_id import ZERO, StreamId

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pystreams.metrics.collector import registry_of
-from pystreams.metrics.table import Sample
+from pystreams.metrics import Sample, registry_of
 
 Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

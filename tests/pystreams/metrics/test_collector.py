@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from pystreams.connect import Wanted
-from pystreams.metrics.collector import Chosen, Collector
+from pystreams.metrics import Chosen, Collector
 from spark_streams.reports import STREAM, summary, to_fields
 from tests import servers
 from tests.pystreams.metrics.exposed import Exposed, exposed, value

@@ -12,7 +12,7 @@ import promql_parser
 import pytest
 import yaml
 
-from pystreams.metrics.table import METRICS
+from pystreams.metrics import METRICS
 from tests import ROOT
 from tests.suite.tools import needed
 

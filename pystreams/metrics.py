@@ -1,8 +1,13 @@
-"""Collector: metrics of the servers as samples, requested in pages and within a time limit, and their exposition.
+"""Metrics of a server, its streams and groups, and Spark queries, for Prometheus.
+
+Metrics of the server have the same names as in redis_exporter, and are those that the dashboard and the alerts in
+`conf/` use; redis_exporter has the others. Measures of streams and groups are in `pystreams.measures`. Only metrics of
+the table `METRICS` are exposed.
 
 The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
-in pages of a few hundred commands, and a few pages of SCAN to find streams. If the connection of earlier scrapes fails,
-the scrape starts again on a new one. An unreachable or hanging server has the sample `redis_up 0`.
+in pages of a few hundred commands, and a few pages of SCAN to find streams, within a time limit. If the connection of
+earlier scrapes fails, the scrape starts again on a new one. An unreachable or hanging server has the sample
+`redis_up 0`.
 
 `prometheus_client` writes the exposition and serves it over HTTP. Requests during a scrape wait for it and share its
 result.
@@ -14,18 +19,17 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pystreams import measures
 from pystreams.connect import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
-from pystreams.metrics import table
-from pystreams.metrics.table import METRICS, Metric, Sample
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.sampling import Queries, Samples
 from pystreams.values import names
-from streamclient.connection import Command, Connection
+from streamclient.connection import Connection
 from streamclient.errors import BROKEN, PystreamsError, ResponseError, error
 from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
@@ -34,97 +38,128 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric as Family
 
-_DATABASE = re.compile(r"db[0-9]+")
-_REPLICA = re.compile(r"slave[0-9]+")
-_WORDS = {"ok": 1.0, "err": 0.0, "up": 1.0, "down": 0.0}
-_COUNTS = {
-    "calls": table.COMMANDS,
-    "rejected_calls": table.COMMANDS_REJECTED,
-    "failed_calls": table.COMMANDS_FAILED,
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric. A counter's name ends with `_total`. `labels`: label names, in the order of a sample's values."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The type, in Prometheus's terms."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+class Sample(NamedTuple):
+    """One value. `node`: the server of a cluster that the value describes; empty for a single server."""
+
+    metric: Metric
+    value: float
+    labels: tuple[str, ...] = ()
+    node: str = ""
+
+
+#: Metrics of fields of INFO that are exposed unchanged, except that `ok` and `up` become 1, and `err` and `down` 0.
+OF_INFO = {
+    "uptime_in_seconds": Metric("redis_uptime_in_seconds", "Seconds since the server's start."),
+    "connected_clients": Metric("redis_connected_clients", "Connections of clients."),
+    "blocked_clients": Metric("redis_blocked_clients", "Clients that wait in a blocking command."),
+    "rejected_connections": Metric("redis_rejected_connections_total", "Connections rejected because of maxclients."),
+    "used_memory": Metric("redis_memory_used_bytes", "Memory in use."),
+    "maxmemory": Metric("redis_memory_max_bytes", "The limit maxmemory; 0 for none."),
+    "total_commands_processed": Metric("redis_commands_processed_total", "Commands of all clients."),
+    "total_net_input_bytes": Metric("redis_net_input_bytes_total", "Bytes received from clients."),
+    "total_net_output_bytes": Metric("redis_net_output_bytes_total", "Bytes sent to clients."),
+    "connected_slaves": Metric("redis_connected_slaves", "Connected replicas."),
+    "rdb_changes_since_last_save": Metric("redis_rdb_changes_since_last_save", "Changes since the last snapshot."),
+    "rdb_last_bgsave_status": Metric("redis_rdb_last_bgsave_status", "Whether the last snapshot was written."),
+    "aof_last_write_status": Metric("redis_aof_last_write_status", "Whether the append-only file can be written."),
 }
+UP = Metric("redis_up", "Whether the server answered.")
+INSTANCE = Metric("redis_instance_info", "Always 1; the labels describe the server.", ("role", "redis_version"))
+COMMANDS = Metric("redis_commands_total", "Calls of each command.", ("cmd",))
+COMMAND_SECONDS = Metric("redis_commands_duration_seconds_total", "Time spent in each command.", ("cmd",))
+ERRORS = Metric("redis_errors_total", "Error replies, by their first word.", ("err",))
+REPLICA_LAG = Metric(
+    "redis_connected_slave_lag_seconds",
+    "Seconds since each replica's last acknowledgement.",
+    ("slave_ip", "slave_port", "slave_state"),
+)
+MASTER_UP = Metric(
+    "redis_master_link_up", "Whether a replica's link to its master is up.", ("master_host", "master_port")
+)
+
+OF_SERVER = (UP, INSTANCE, *OF_INFO.values(), COMMANDS, COMMAND_SECONDS, ERRORS, REPLICA_LAG, MASTER_UP)
+
+_STREAM = ("db", "stream")
+
+
+def _of(table: View[Any], labels: tuple[str, ...]) -> dict[str, Metric]:
+    """Return the metrics of a table of measures, by name."""
+    return {name: Metric(name, text, labels) for each in table for name, text in each.metrics}
+
+
+OF_STREAMS = {
+    **_of(measures.STREAM, _STREAM),
+    **_of(measures.GROUP, (*_STREAM, "group")),
+    **_of(measures.CONSUMER, (*_STREAM, "group", "consumer")),
+}
+OF_QUERIES = _of(measures.QUERY, ("query", "id"))
+
+SCRAPES = Metric("redis_exporter_scrapes_total", "Number of scrapes.")
+SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "Duration of the last scrape.")
+SCRAPE_ERROR = Metric(
+    "redis_exporter_last_scrape_error", "Whether a part of the last scrape failed. Label err: the error's ID.", ("err",)
+)
+STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that the last scrape examined.")
+STREAMS_MORE = Metric(
+    "pystreams_exporter_streams_left_out",
+    "Whether streams were omitted because of a limit (number, time) or a missing permission.",
+)
+
+OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
+
+#: All metrics by name, in the order of the exposition.
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES.values(), *OF_EXPORTER)
+}
+
+
+_REPLICA = re.compile(r"slave[0-9]+")
+_REPLICA_PARTS = ("ip", "port", "state")
+_WORDS = {"ok": 1.0, "err": 0.0, "up": 1.0, "down": 0.0}
 
 
 def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
     """Yield the samples of INFO ALL. Fields that are missing or not numeric are skipped."""
-    for field, metric in table.OF_INFO.items():
-        value = _number(info.get(field))
-        if value is not None:
-            yield Sample(metric, value, (), node)
-    yield Sample(table.INSTANCE, 1, _instance(info), node)
-    uptime, now = _number(info.get("uptime_in_seconds")), _number(info.get("server_time_usec"))
-    if uptime is not None and now is not None:
-        yield Sample(table.START_TIME, now // 1_000_000 - uptime, (), node)
-    for name, value_text in info.items():
+    for field, metric in OF_INFO.items():
+        yield from _of(metric, info.get(field), (), node)
+    yield Sample(INSTANCE, 1, tuple(info.get(label, "") for label in INSTANCE.labels), node)
+    for name, text_of_parts in info.items():
+        parts = {part: value for part, _, value in (each.partition("=") for each in text_of_parts.split(","))}
         if name.startswith("cmdstat_"):
-            yield from _command(name.removeprefix("cmdstat_"), _parts(value_text), node)
+            labels = (name.removeprefix("cmdstat_"),)
+            yield from _of(COMMANDS, parts.get("calls"), labels, node)
+            yield from _of(COMMAND_SECONDS, parts.get("usec"), labels, node, 1_000_000)
         elif name.startswith("errorstat_"):
-            yield from _of(table.ERRORS, _parts(value_text).get("count"), (name.removeprefix("errorstat_"),), node)
-        elif _DATABASE.fullmatch(name):
-            parts = _parts(value_text)
-            yield from _of(table.DB_KEYS, parts.get("keys"), (name,), node)
-            yield from _of(table.DB_KEYS_EXPIRING, parts.get("expires"), (name,), node)
-            yield from _of(table.DB_TTL, parts.get("avg_ttl"), (name,), node, 1000)
+            yield from _of(ERRORS, parts.get("count"), (name.removeprefix("errorstat_"),), node)
         elif _REPLICA.fullmatch(name):
-            parts = _parts(value_text)
-            labels = (parts.get("ip", ""), parts.get("port", ""), parts.get("state", ""))
-            yield from _of(table.REPLICA_OFFSET, parts.get("offset"), labels, node)
-            yield from _of(table.REPLICA_LAG, parts.get("lag"), labels, node)
+            yield from _of(REPLICA_LAG, parts.get("lag"), tuple(parts.get(each, "") for each in _REPLICA_PARTS), node)
     if info.get("role") == "slave":
-        yield from _replica(info, node)
-
-
-def of_slow_log(length: Any, last: Any, node: str = "") -> Iterator[Sample]:
-    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1. If either command is refused, there are no samples."""
-    if not isinstance(length, int) or not isinstance(last, Sequence):
-        return
-    yield Sample(table.SLOWLOG_LENGTH, length, (), node)
-    if last:
-        yield Sample(table.SLOWLOG_LAST, int(last[0][0]), (), node)
-        yield Sample(table.SLOWEST_LAST, int(last[0][2]) / 1_000_000, (), node)
-
-
-def _instance(info: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(info.get(label, "") for label in table.INSTANCE.labels)
-
-
-def _command(name: str, parts: Mapping[str, str], node: str) -> Iterator[Sample]:
-    for field, metric in _COUNTS.items():
-        yield from _of(metric, parts.get(field), (name,), node)
-    yield from _of(table.COMMAND_SECONDS, parts.get("usec"), (name,), node, 1_000_000)
-
-
-def _replica(info: Mapping[str, str], node: str) -> Iterator[Sample]:
-    master = (info.get("master_host", ""), info.get("master_port", ""))
-    yield Sample(table.REPLICA_INFO, 1, (*master, info.get("slave_read_only", "")), node)
-    for field, metric in (
-        ("master_link_status", table.MASTER_UP),
-        ("master_last_io_seconds_ago", table.MASTER_IO),
-        ("master_sync_in_progress", table.MASTER_SYNC),
-        ("slave_repl_offset", table.OWN_OFFSET),
-    ):
-        yield from _of(metric, info.get(field), master, node)
+        master = tuple(info.get(label, "") for label in MASTER_UP.labels)
+        yield from _of(MASTER_UP, info.get("master_link_status"), master, node)
 
 
 def _of(metric: Metric, text: str | None, labels: tuple[str, ...], node: str, divisor: int = 1) -> Iterator[Sample]:
-    value = _number(text)
-    if value is not None:
-        yield Sample(metric, value / divisor, labels, node)
-
-
-def _parts(text: str) -> dict[str, str]:
-    """Return a value of INFO such as `keys=1,expires=0` as a map."""
-    return {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
-
-
-def _number(text: str | None) -> float | None:
-    if text is None:
-        return None
+    """Yield the sample of a number or word of INFO; nothing for other texts."""
     if text in _WORDS:
-        return _WORDS[text]
-    try:
-        return float(text)
-    except ValueError:
-        return None
+        yield Sample(metric, _WORDS[text], labels, node)
+        return
+    with suppress(TypeError, ValueError):
+        yield Sample(metric, float(text or "") / divisor, labels, node)
 
 
 #: Maximum number of a group's consumers that have their own samples: those with the most pending entries.
@@ -175,7 +210,7 @@ def _samples(view: View[Row], row: Row, labels: tuple[str, ...]) -> Iterator[Sam
 
 
 #: Rules of ACL SETUSER for an exporter's user.
-NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
+NEEDS = "+echo +info +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
 TIMEOUT_SECONDS = 9.0  # less than the default timeout of Prometheus, which is ten seconds
 _ANSWER_SHARE = 0.4  # of a scrape's time, for a reply: a scrape that a former master does not answer can start again
@@ -186,7 +221,6 @@ _RETRY_MS = 1000  # short, so a scrape during a failover reports that the server
 _SCAN_SECONDS = 0.5  # maximum time of SCAN per scrape; later scrapes continue the scan of a large key space
 _GROUPS = 20_000  # number of groups after which a scrape requests no further streams
 _COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report
-_OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
 
 
 @dataclass(frozen=True)
@@ -243,8 +277,8 @@ class Collector:
         found = self._attempt(end)
         if self.failure is not None and was_open and time.monotonic() < end:
             found = self._attempt(end)  # on a new connection: the old one may lead to a former master
-        if not any(sample.metric is table.UP for sample in found):
-            found.insert(0, Sample(table.UP, 0))
+        if not any(sample.metric is UP for sample in found):
+            found.insert(0, Sample(UP, 0))
         return [*found, *self._of_itself(time.monotonic() - begin)]
 
     def _attempt(self, end: float) -> list[Sample]:
@@ -277,26 +311,25 @@ class Collector:
 
     def _of_itself(self, seconds: float) -> Iterator[Sample]:
         problem = self.failure.condition if self.failure is not None else ""
-        yield Sample(table.SCRAPES, self._scrapes)
-        yield Sample(table.SCRAPE_SECONDS, seconds)
-        yield Sample(table.SCRAPE_ERROR, 1 if problem else 0, (problem,))
+        yield Sample(SCRAPES, self._scrapes)
+        yield Sample(SCRAPE_SECONDS, seconds)
+        yield Sample(SCRAPE_ERROR, 1 if problem else 0, (problem,))
 
     def _of_servers(self, connection: Connection) -> Iterator[Sample]:
-        """Yield the samples of each server's INFO and slow log."""
+        """Yield the samples of each server's INFO."""
         several = connection.topology.is_cluster
         for endpoint in connection.topology.masters():
             node = f"{endpoint.host}:{endpoint.port}" if several else ""
             try:
-                info, length, last = paged_calls.ask_server(connection, endpoint, _OF_SERVER)
+                (info,) = paged_calls.ask_server(connection, endpoint, [("INFO", "ALL")])
             except BROKEN as cause:
                 if not several:
                     raise connection.unreachable(cause) from cause
-                yield Sample(table.UP, 0, (), node)
+                yield Sample(UP, 0, (), node)
                 continue
-            yield Sample(table.UP, 1, (), node)
+            yield Sample(UP, 1, (), node)
             if isinstance(info, bytes):
                 yield from of_info(info_lines(info), node)
-            yield from of_slow_log(length, last, node)
 
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
         """Yield the samples of contents: streams, groups, consumers, and reports of Spark queries."""
@@ -325,8 +358,8 @@ class Collector:
                 break
         self._samples.drop(now)
         more = more or bool(forbidden)
-        yield Sample(table.STREAMS_SHOWN, shown)
-        yield Sample(table.STREAMS_MORE, int(more))
+        yield Sample(STREAMS_SHOWN, shown)
+        yield Sample(STREAMS_MORE, int(more))
 
 
 class _Names:
@@ -393,7 +426,7 @@ class _Page:
         self._read = read
 
     def collect(self) -> Iterator[Family]:
-        """Yield a family for each metric with samples, in the order of the table."""
+        """Yield a family for each metric with samples, in the order of the"""
         from prometheus_client.core import Metric as Family  # noqa: PLC0415 - an extra
 
         families: dict[Metric, Family] = {}
