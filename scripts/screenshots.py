@@ -25,10 +25,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from pystreams.dashboard import audit_log
 from pystreams.dashboard.audit_log import Audit
-from pystreams.dashboard.history import History
 from pystreams.dashboard.login import Rules
 from pystreams.dashboard.run import Server, listen, site
-from pystreams.dashboard.sampler import Sampler
+from pystreams.dashboard.sampler import History, Sampler
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from streamclient.config.address import Address

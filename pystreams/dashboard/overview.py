@@ -12,9 +12,8 @@ from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard import shapes
-from pystreams.dashboard.history import Curve
 from pystreams.dashboard.requests import Asked, visible_page
-from pystreams.dashboard.sampler import ATTENTION, SORTS, Snapshot, State
+from pystreams.dashboard.sampler import ATTENTION, SORTS, Curve, Snapshot, State
 from pystreams.measures import GroupRow, QueryRow
 from pystreams.streams import entries, inventory, paged_calls, servers
 from pystreams.streams import group_states as of_groups

@@ -12,8 +12,10 @@ last sample stays available, with the reason for the failure.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from array import array
 from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +24,6 @@ from functools import cached_property
 from typing import Any
 
 from pystreams import measures
-from pystreams.dashboard.history import Curve, History
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, inventory, paged_calls
 from pystreams.streams.group_states import SEVERITY, Group, Status
@@ -265,6 +266,57 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     for (name, group), group_row in snapshot.groups.items():
         numbers |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
     return numbers
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values of one series over time. `at`: milliseconds since 1970, ascending; `values`: None for missing samples."""
+
+    at: list[int]
+    values: list[float | None]
+
+
+class History:
+    """Many series of numbers by key over the last hour, in memory of a bounded size.
+
+    The series share a list of times, and each ends with the last one. `span_ms`: retention of values. `step_ms`:
+    minimum time between two values of a series. `most`: maximum number of series; further ones are ignored.
+    """
+
+    def __init__(self, span_ms: int = 3_600_000, step_ms: int = 5_000, most: int = 14_000) -> None:
+        self._span_ms, self._step_ms, self._most = span_ms, step_ms, most
+        self._times: list[int] = []
+        self._series: dict[Hashable, array[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def add(self, at: int, values: Mapping[Hashable, float | None]) -> None:
+        """Add values for a time in milliseconds. Within a step, the last value of a series replaces earlier ones."""
+        if not self._times or at - self._times[-1] >= self._step_ms:  # not if the server's clock went back
+            self._start_step(at)
+        for key, value in values.items():
+            series = self._series.get(key)
+            if series is None:
+                if value is None or len(self._series) >= self._most:
+                    continue
+                series = self._series[key] = array("f", [math.nan])
+            series[-1] = math.nan if value is None else value
+
+    def of(self, key: Hashable) -> Curve:
+        """Return one series, or an empty curve if there is no series with this key."""
+        values = [None if math.isnan(value) else value for value in self._series.get(key, ())]
+        first = next((at for at, value in enumerate(values) if value is not None), len(values))
+        return Curve(self._times[len(self._times) - len(values) + first :], values[first:])
+
+    def _start_step(self, at: int) -> None:
+        """Add a time without values, and drop values and series that are too old."""
+        self._times = [time for time in self._times if time > at - self._span_ms] + [at]
+        for key, series in list(self._series.items()):
+            series.append(math.nan)
+            del series[: -len(self._times)]
+            if all(map(math.isnan, series)):
+                del self._series[key]
 
 
 INTERVAL = 2.0  # default time between two samples, in seconds

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote_from_bytes
 
 from pystreams import measures
-from pystreams.dashboard.history import Curve
+from pystreams.dashboard.sampler import Curve
 from pystreams.measures import GroupRow, StreamRow, View
 from pystreams.streams.group_states import Consumer
 from pystreams.values import fields, names
