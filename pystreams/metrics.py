@@ -97,17 +97,17 @@ OF_SERVER = (UP, INSTANCE, *OF_INFO.values(), COMMANDS, COMMAND_SECONDS, ERRORS,
 _STREAM = ("db", "stream")
 
 
-def _of(table: View[Any], labels: tuple[str, ...]) -> dict[str, Metric]:
+def _of_view(view: View[Any], labels: tuple[str, ...]) -> dict[str, Metric]:
     """Return the metrics of a table of measures, by name."""
-    return {name: Metric(name, text, labels) for each in table for name, text in each.metrics}
+    return {name: Metric(name, text, labels) for each in view for name, text in each.metrics}
 
 
 OF_STREAMS = {
-    **_of(measures.STREAM, _STREAM),
-    **_of(measures.GROUP, (*_STREAM, "group")),
-    **_of(measures.CONSUMER, (*_STREAM, "group", "consumer")),
+    **_of_view(measures.STREAM, _STREAM),
+    **_of_view(measures.GROUP, (*_STREAM, "group")),
+    **_of_view(measures.CONSUMER, (*_STREAM, "group", "consumer")),
 }
-OF_QUERIES = _of(measures.QUERY, ("query", "id"))
+OF_QUERIES = _of_view(measures.QUERY, ("query", "id"))
 
 SCRAPES = Metric("redis_exporter_scrapes_total", "Number of scrapes.")
 SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "Duration of the last scrape.")
