@@ -321,7 +321,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
         fail("INVALID_VALUE", name="action", value=action[:50], expected=f"it must be one of {', '.join(CHANGES)}")
     planner, parameters = CHANGES[action]
     given = {name: value for name, value in asked.given.items() if name in parameters}
-    session, number, now = asked.access.session, asked.text("confirm"), time.monotonic()
+    session, number, now = asked.session, asked.text("confirm"), time.monotonic()
     if not number:
         with asked.access.lend() as connection:
             plan = planner(connection, replace(asked, given=given))
@@ -363,7 +363,7 @@ def _record_start(asked: Asked, proposed: Proposed) -> dict[str, Any]:
     plan: Plan = proposed.plan
     record = {
         "server": asked.rules.address.shown,
-        "user": asked.access.session.user,
+        "user": asked.session.user,
         "from": asked.origin,
         "action": proposed.action,
         **named,
@@ -407,7 +407,7 @@ def audit_page(asked: Asked) -> dict[str, Any]:
     return {
         "rows": [_row(records) for records in page],
         "total": total,
-        "file": str(asked.rules.audit.path) if asked.access.session.whole else None,
+        "file": str(asked.rules.audit.path) if asked.session.whole else None,
     }
 
 

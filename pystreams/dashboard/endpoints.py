@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from pystreams.dashboard import changes, login, overview
 from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Session, Sessions, same
-from pystreams.dashboard.requests import Access, Asked, query
+from pystreams.dashboard.requests import Asked, query
 from pystreams.dashboard.sampler import Sampler
 from pystreams.errors import CONDITIONS, Status, status_of
 from streamclient.errors import PystreamsError
@@ -65,8 +64,7 @@ class Endpoints:
 
     def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, *, oidc: bool = False) -> None:
         self.rules, self.sampler, self.cookie, self._oidc = rules, sampler, cookie, oidc
-        self.sessions = Sessions(time.monotonic, self._ended)
-        self._accesses: dict[int, Access] = {}
+        self.sessions = Sessions()
         self._threads: anyio.CapacityLimiter | None = None
 
     # --- sessions -----------------------------------------------------------------------------------------------------
@@ -82,19 +80,6 @@ class Endpoints:
         if session is None:
             raise Refusal(*NOT_LOGGED_IN)
         return session
-
-    def _access(self, session: Session) -> Access:
-        return self._accesses.setdefault(id(session), Access(session))
-
-    def _ended(self, session: Session) -> None:
-        access = self._accesses.pop(id(session), None)
-        if access is not None:
-            access.close()
-
-    def close(self) -> None:
-        """Close all connections to the server."""
-        for access in list(self._accesses.values()):
-            access.close()
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run `work` in one of a few threads, and return its result.
@@ -176,7 +161,7 @@ class Endpoints:
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
-        return Asked(given, self._access(session), self.sampler, self.rules, _host(request))
+        return Asked(given, session, self.sampler, self.rules, _host(request))
 
 
 def _host(request: Request) -> str:

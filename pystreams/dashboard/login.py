@@ -1,8 +1,11 @@
 """Logins, as a user of the server or with the dashboard's token, and the sessions that they start.
 
-A session has the user, the server's address with the user's password, and its secrets. Its commands run as the Redis
-user who logged in or, after a login by token, as the dashboard's own user. The browser stores only a random number in a
-cookie. Passwords are kept only in memory, until the session ends.
+The commands of a session run as the Redis user who logged in or, after a login by token, as the dashboard's own user.
+The browser stores only a random number in a cookie. Passwords are kept only in memory, until the session ends.
+
+A session has a few connections as its own user, which are lent to the threads that answer requests. If a session may
+see less than the dashboard's own user, each name on a page is checked at the server. The results are cached for half a
+minute.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ import hashlib
 import hmac
 import secrets
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -21,8 +26,8 @@ from pystreams import measures
 from pystreams.dashboard.audit_log import Audit
 from pystreams.dashboard.reading import AUTOMATIC, NOTHING, Decoders, Masks
 from streamclient.config.address import Address
-from streamclient.connection import BROKEN, Connection
-from streamclient.errors import PystreamsError
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError, ResponseError, error
 
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
@@ -32,6 +37,116 @@ _FAILURES_OF_ADDRESS = 100  # maximum number of failed logins of all users from 
 _FAILURES_SECONDS = 60.0  # period within which failed logins are counted
 _MOST_FAILURES = 20_000  # maximum number of failed logins that are counted, of all users and addresses
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0  # maximum number of a session's unconfirmed changes, and maximum age of each
+
+
+class Refusal(Exception):  # noqa: N818 - a response rather than a fault
+    """A request that the dashboard refuses. `status`: HTTP status; `condition`: the ID of the error."""
+
+    def __init__(self, status: int, condition: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.condition = status, condition
+
+
+NOT_LOGGED_IN = 401, "NOT_LOGGED_IN", "Log in first."
+
+_RETRY_MS = 1000  # time for which connecting is tried
+_MOST_CONNECTIONS = 4  # maximum number of connections of a session
+_PATIENCE = 10.0  # timeout in seconds for a free connection, and for a reply
+_KNOWN_SECONDS = 30.0  # time for which the result of a check of a name is cached
+_MOST_KNOWN = 20_000  # maximum number of cached results
+
+
+class Access:
+    """Access to the server for one session.
+
+    `whole`: whether the session may see all streams that the dashboard's own user may see. `is_refused`: whether the
+    server no longer accepts the user.
+    """
+
+    def __init__(self, address: Address, *, whole: bool) -> None:
+        self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
+        self.whole, self.is_refused = whole, False
+        self._idle: deque[Connection] = deque()
+        self._permits = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
+        self._closed = False
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """Lend a connection. It is closed after a failure, but not after an error reply."""
+        if not self._permits.acquire(timeout=_PATIENCE):
+            raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="its replies take too long")
+        try:
+            connection = self._opened()
+            try:
+                yield connection
+            except BROKEN as cause:
+                connection.close()
+                raise connection.unreachable(cause) from cause
+            except PystreamsError as failure:
+                if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN"):
+                    connection.close()
+                else:
+                    self._give_back(connection)
+                raise
+            except BaseException:
+                connection.close()  # a reply may still be outstanding
+                raise
+            self._give_back(connection)
+        finally:
+            self._permits.release()
+
+    def _opened(self) -> Connection:
+        while (connection := self._pop_idle()) is not None:
+            if connection.usable():
+                return connection
+            connection.close()
+        try:
+            return Connection(self._address)
+        except PystreamsError as failure:
+            self.is_refused = failure.condition == "LOGIN_REFUSED"
+            if self.is_refused:
+                raise Refusal(*NOT_LOGGED_IN) from failure
+            raise
+
+    def _pop_idle(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.mark_idle()
+        self._idle.append(connection)
+        if self._closed:
+            # Another thread closed the access while the connection was lent, so it has not closed this connection.
+            self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. Lent connections are closed when they are returned."""
+        self._closed = True
+        while (connection := self._pop_idle()) is not None:
+            connection.close()
+
+    def visible(self, names: Sequence[bytes]) -> set[bytes]:
+        """Return the names that the session's user may read."""
+        if self.whole:
+            return set(names)
+        now = time.monotonic()
+        asked = [
+            name for name in dict.fromkeys(names) if now - self._known.get(name, (False, -1e9))[1] > _KNOWN_SECONDS
+        ]
+        if asked:
+            commands: list[Command] = [("XLEN", name) for name in asked]
+            with self.lend() as connection:
+                replies = connection.pipeline(commands)
+            for name, reply in zip(asked, replies, strict=True):
+                refused = isinstance(reply, ResponseError) and str(reply).startswith("NOPERM")
+                self._known[name] = (not refused, now)
+                self._known.move_to_end(name)
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return {name for name in names if self._known.get(name, (False, 0.0))[0]}
 
 
 @dataclass
@@ -50,23 +165,24 @@ class Proposed:
 
 @dataclass
 class Session:
-    """A login. `whole`: whether the session may see all streams that the dashboard's own user may see.
+    """A login. `csrf`: token required with every change, in a header that other sites cannot send.
 
-    `csrf`: token required with every change, in a header that other sites cannot send. Times are on the clock of
-    `Sessions`.
+    Times are on the clock of `Sessions`.
     """
 
-    address: Address = field(repr=False)
+    access: Access = field(repr=False)
     user: str
-    whole: bool
     began: float
     used: float
     #: Whether the user may make changes, if the dashboard allows changes.
     operator: bool = True
-    #: Whether the server no longer accepts the user.
-    is_refused: bool = False
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     plans: OrderedDict[str, Proposed] = field(default_factory=OrderedDict, repr=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the session may see all streams that the dashboard's own user may see."""
+        return self.access.whole
 
     def propose(self, proposed: Proposed) -> str:
         """Store a change that is shown to the user. Returns the number that confirms it within ten minutes."""
@@ -89,11 +205,10 @@ class Session:
 
 
 class Sessions:
-    """All sessions, and the counts of failed logins. `clock` returns seconds; `ended` is called when a session ends."""
+    """All sessions, and the counts of failed logins. `clock` returns seconds."""
 
-    def __init__(self, clock: Callable[[], float], ended: Callable[[Session], None] = lambda _: None) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ended = ended
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._failures: deque[tuple[float, str, str]] = deque(maxlen=_MOST_FAILURES)
         self._lock = threading.Lock()
@@ -101,13 +216,13 @@ class Sessions:
     def start(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
         """Start a session. Returns the number for its cookie, and the session."""
         now = self._clock()
-        session = Session(address, user, whole, now, now, operator)
+        session = Session(Access(address, whole=whole), user, now, now, operator)
         number = secrets.token_urlsafe(32)
         with self._lock:
             self._sessions[_hidden(number)] = session
             evicted = [self._sessions.popitem(last=False)[1] for _ in range(len(self._sessions) - MOST_SESSIONS)]
         for each in evicted:
-            self._ended(each)
+            each.access.close()
         return number, session
 
     def find(self, number: str) -> Session | None:
@@ -117,7 +232,11 @@ class Sessions:
             session = self._sessions.get(_hidden(number))
             if session is None:
                 return None
-            if not session.is_refused and now - session.used <= IDLE_SECONDS and now - session.began <= LONGEST_SECONDS:
+            if (
+                not session.access.is_refused
+                and now - session.used <= IDLE_SECONDS
+                and now - session.began <= LONGEST_SECONDS
+            ):
                 session.used = now
                 self._sessions.move_to_end(_hidden(number))
                 return session
@@ -129,7 +248,14 @@ class Sessions:
         with self._lock:
             session = self._sessions.pop(_hidden(number), None)
         if session is not None:
-            self._ended(session)
+            session.access.close()
+
+    def close(self) -> None:
+        """Close the connections of all sessions."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.access.close()
 
     def may_try(self, address: str, user: str) -> bool:
         """Return whether this user may try to log in from this address; False after many failures within a minute.
@@ -167,8 +293,6 @@ def same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
 
-_RETRY_MS = 1500  # time for which connecting is tried
-_ANSWER_SECONDS = 10.0  # timeout of a reply
 TOKEN_USER = "token"  # noqa: S105 - a user name, not a secret
 
 
@@ -183,17 +307,6 @@ class Rules:
     masks: Masks = NOTHING
     decoders: Decoders = AUTOMATIC
     audit: Audit | None = None
-
-
-class Refusal(Exception):  # noqa: N818 - a response rather than a fault
-    """A request that the dashboard refuses. `status`: HTTP status; `condition`: the ID of the error."""
-
-    def __init__(self, status: int, condition: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.condition = status, condition
-
-
-NOT_LOGGED_IN = 401, "NOT_LOGGED_IN", "Log in first."
 
 
 def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
@@ -241,7 +354,7 @@ def _too_many() -> Refusal:
 def _address(address: Address, user: str, password: str) -> Address:
     given = replace(address.credentials, username=user or None, password=password or None)
     return replace(
-        address, url=_without_login(address.url), credentials=given, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS
+        address, url=_without_login(address.url), credentials=given, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE
     )
 
 

@@ -56,7 +56,7 @@ def overview(asked: Asked) -> dict[str, Any]:
     furthest = next((row for row in every if row.group.behind_ms), None)
     attention, number = _groups(asked, "status", ATTENTION)
     return {
-        **news(asked.sampler.state, whole=asked.access.session.whole),
+        **news(asked.sampler.state, whole=asked.session.whole),
         "curves": {name: shapes.curve(_curve(asked, name)) for name in _CURVES},
         "furthest": None if furthest is None else shapes.group(furthest),
         "attention": [shapes.group(row) for row in attention[:_ATTENTION]],
@@ -75,7 +75,7 @@ def _groups(asked: Asked, sort: str, status: str = "") -> tuple[list[GroupRow], 
 
 def _curve(asked: Asked, name: str) -> Curve:
     """Return the curve `name`. It is empty if the session's user may not see the totals over all streams."""
-    return asked.sampler.curve(name) if asked.access.session.whole else Curve([], [])
+    return asked.sampler.curve(name) if asked.session.whole else Curve([], [])
 
 
 def streams(asked: Asked) -> dict[str, Any]:

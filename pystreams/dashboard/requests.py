@@ -1,124 +1,17 @@
-"""A request that a dashboard page sends: its checked parameters, and the session's access to the server.
-
-A session has a few connections as its own user, which are lent to the threads that answer requests. If a session may
-see less than the dashboard's own user, each name on a page is checked at the server. The results are cached for half a
-minute.
-"""
+"""A request that a dashboard page sends: its checked parameters, and the rows of a page that its session may see."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pystreams.dashboard.login import NOT_LOGGED_IN, Refusal, Rules, Session
+from pystreams.dashboard.login import Access, Rules, Session
 from pystreams.dashboard.reading import Reader
 from pystreams.dashboard.sampler import Sampler, Snapshot
 from pystreams.errors import fail
-from streamclient.connection import BROKEN, Command, Connection
-from streamclient.errors import PystreamsError, ResponseError, error
 from streamwire.stream_id import StreamId
-
-_RETRY_MS = 1000  # time for which connecting is tried
-_MOST_CONNECTIONS = 4  # maximum number of connections of a session
-_PATIENCE = 10.0  # timeout in seconds for a free connection, and for a reply
-_KNOWN_SECONDS = 30.0  # time for which the result of a check of a name is cached
-_MOST_KNOWN = 20_000  # maximum number of cached results
-
-
-class Access:
-    """Access to the server for one session."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self._address = replace(session.address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
-        self._idle: deque[Connection] = deque()
-        self._permits = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
-        self._closed = False
-
-    @contextmanager
-    def lend(self) -> Iterator[Connection]:
-        """Lend a connection. It is closed after a failure, but not after an error reply."""
-        if not self._permits.acquire(timeout=_PATIENCE):
-            raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="its replies take too long")
-        try:
-            connection = self._opened()
-            try:
-                yield connection
-            except BROKEN as cause:
-                connection.close()
-                raise connection.unreachable(cause) from cause
-            except PystreamsError as failure:
-                if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN"):
-                    connection.close()
-                else:
-                    self._give_back(connection)
-                raise
-            except BaseException:
-                connection.close()  # a reply may still be outstanding
-                raise
-            self._give_back(connection)
-        finally:
-            self._permits.release()
-
-    def _opened(self) -> Connection:
-        while (connection := self._pop_idle()) is not None:
-            if connection.usable():
-                return connection
-            connection.close()
-        try:
-            return Connection(self._address)
-        except PystreamsError as failure:
-            self.session.is_refused = failure.condition == "LOGIN_REFUSED"
-            if self.session.is_refused:
-                raise Refusal(*NOT_LOGGED_IN) from failure
-            raise
-
-    def _pop_idle(self) -> Connection | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
-
-    def _give_back(self, connection: Connection) -> None:
-        connection.mark_idle()
-        self._idle.append(connection)
-        if self._closed:
-            # Another thread closed the access while the connection was lent, so it has not closed this connection.
-            self.close()
-
-    def close(self) -> None:
-        """Close the idle connections. Lent connections are closed when they are returned."""
-        self._closed = True
-        while (connection := self._pop_idle()) is not None:
-            connection.close()
-
-    def visible(self, names: Sequence[bytes]) -> set[bytes]:
-        """Return the names that the session's user may read."""
-        if self.session.whole:
-            return set(names)
-        now = time.monotonic()
-        asked = [
-            name for name in dict.fromkeys(names) if now - self._known.get(name, (False, -1e9))[1] > _KNOWN_SECONDS
-        ]
-        if asked:
-            commands: list[Command] = [("XLEN", name) for name in asked]
-            with self.lend() as connection:
-                replies = connection.pipeline(commands)
-            for name, reply in zip(asked, replies, strict=True):
-                refused = isinstance(reply, ResponseError) and str(reply).startswith("NOPERM")
-                self._known[name] = (not refused, now)
-                self._known.move_to_end(name)
-        while len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
-        return {name for name in names if self._known.get(name, (False, 0.0))[0]}
-
 
 PAGE, MOST = 50, 200  # default and maximum number of rows of a page
 _MAY_BE_EMPTY = ("stream", "group")
@@ -142,11 +35,15 @@ class Asked:
     """A request: its parameters by name, and the objects for answering it."""
 
     given: Mapping[str, Any]
-    access: Access
+    session: Session
     sampler: Sampler
     rules: Rules
     #: Address of the client.
     origin: str = ""
+
+    @property
+    def access(self) -> Access:
+        return self.session.access
 
     def reader(self, stream: bytes) -> Reader:
         """Return the reader of a stream's entries."""
@@ -229,7 +126,7 @@ def visible_page(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], by
     are more rows.
     """
     first, size = asked.page()
-    if asked.access.session.whole:
+    if asked.session.whole:
         return list(rows[first : first + size]), len(rows)
     found: list[Row] = []
     for start in range(0, min(len(rows), _WALK), _STEP):

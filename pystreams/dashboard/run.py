@@ -10,7 +10,7 @@ headers to every response:
               send the name of that site
     Origin    must be this dashboard, and Sec-Fetch-Site must be same-origin or none, if a POST has these headers
     type      must be JSON for the body of a POST, since forms of other sites cannot send JSON
-    size      is limited, both for the body and for path and query together
+    size      of the body is limited; uvicorn limits path and headers
 
 The guard neither logs contents of requests nor sends them back.
 """
@@ -50,7 +50,6 @@ from pystreams.dashboard.sampler import Sampler
 from streamclient.errors import BROKEN, PystreamsError
 
 BODY_BYTES = 256 * 1024
-URL_BYTES = 16 * 1024
 POLICY = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
@@ -91,15 +90,10 @@ def _name_of(host: str) -> str:
     return "" if found is None else (found[1] or found[2]).lower()
 
 
-def refusal(method: str, size: int, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
-    """Return the refusal of a request (status, condition and sentence); None if it is allowed.
-
-    `size`: size of path and query.
-    """
+def refusal(method: str, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
+    """Return the refusal of a request (status, condition and sentence); None if it is allowed."""
     if not host_is_known(headers.get("host", ""), names):
         return 421, "UNKNOWN_HOST", "The dashboard does not accept this host name. Start it with --host NAME."
-    if size > URL_BYTES:
-        return 414, "TOO_LARGE", "The address of this request is too long."
     if method in ("GET", "HEAD"):
         return None
     if method != "POST":
@@ -138,8 +132,7 @@ class Guard:
                     headers.setdefault("strict-transport-security", STRICT_TRANSPORT)
             await send(message)
 
-        size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
-        problem = refusal(scope["method"], size, Headers(scope=scope), self._names)
+        problem = refusal(scope["method"], Headers(scope=scope), self._names)
         if problem is None:
             await self._app(scope, _bounded(receive), with_headers)
             return
@@ -234,7 +227,7 @@ def site(
         try:
             yield
         finally:
-            endpoints.close()
+            endpoints.sessions.close()
             await asyncio.to_thread(sampler.stop)
 
     handlers = {**dict.fromkeys((Refusal, PystreamsError, *BROKEN), failed), ClientDisconnect: _disconnected}

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pystreams.streams.paged_calls import ask_all, failure, number, pages
+from pystreams.streams.paged_calls import ask_all, failure, pages
 from pystreams.values.names import to_shell
 from streamclient.capabilities import LARGE
 from streamclient.config.address import Endpoint
@@ -158,10 +158,6 @@ class Stream(StreamState):
     groups: int
     bytes: int | None = None
     rate: float | None = None
-    #: None for streams with large entries, because XINFO STREAM, which reports this number, is not called for them.
-    radix_keys: int | None = field(default=None, compare=False)
-    #: None for the same streams as `radix_keys`.
-    radix_nodes: int | None = field(default=None, compare=False)
 
     @property
     def removed(self) -> int | None:
@@ -263,8 +259,6 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
         last_entry=StreamId.parse(last[0] if isinstance(last, list) else last) if last else None,
         groups=int(info[b"groups"]),
         bytes=used,
-        radix_keys=number(info.get(b"radix-tree-keys")),
-        radix_nodes=number(info.get(b"radix-tree-nodes")),
     )
 
 

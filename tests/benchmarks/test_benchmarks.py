@@ -1,7 +1,6 @@
 """The benchmarks' framework: it records the measurements and the machine, and does not count work that was not done."""
 
 import json
-import math
 import re
 import subprocess
 import sys
@@ -12,9 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import cluster, picture, report, servers, targets
+from benchmarks import cluster, picture, servers, targets
 from benchmarks.curves import axes
-from benchmarks.curves.__main__ import exponent
 from benchmarks.curves.axes import AXES
 from benchmarks.engine import cases, replication, stream_cases
 from benchmarks.engine.client import Connection, command
@@ -24,7 +22,6 @@ from benchmarks.kafka import jars
 from benchmarks.kafka.__main__ import TARGETS as KAFKA
 from benchmarks.kafka.__main__ import WITH_START
 from benchmarks.kafka.__main__ import main as measure_kafka
-from benchmarks.soak import plot, samples
 from benchmarks.spark import contenders as spark
 from benchmarks.spark import driver
 from benchmarks.stalls import pings, scenes, table
@@ -32,12 +29,6 @@ from benchmarks.stalls.cases import CASES
 from tests.servers import Running
 from tests.suite.long import long_only
 from tests.suite.tools import needed
-
-
-def test_a_command_is_an_array_of_bulk_strings() -> None:
-    assert command("XADD", "k", "*", "ü", b"\r\n", 5) == (
-        b"*6\r\n$4\r\nXADD\r\n$1\r\nk\r\n$1\r\n*\r\n$2\r\n\xc3\xbc\r\n$2\r\n\r\n\r\n$1\r\n5\r\n"
-    )
 
 
 @pytest.mark.parametrize("case", [cases.xadd(16, 160), cases.xreadgroup(1000, 2000)], ids=lambda case: case.name)
@@ -49,11 +40,6 @@ def test_a_case_does_the_work_that_it_counts(engine_process: Running, case: case
         case.work(connection)
         case.check(connection)
         cases.flush(connection)
-
-
-def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
-    with Connection(engine_process.port) as connection, pytest.raises(RuntimeError, match="error reply"):
-        connection.lines(command("XADD", "k"), 2)
 
 
 def test_a_command_that_blocks_the_server_is_seen_by_the_second_client(engine_process: Running) -> None:
@@ -85,51 +71,6 @@ def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scen
         for case in next(cases for other, cases in CASES if other is scene):
             answered, _ = table.run_case(replace(case, after=0.0, spoils=False), [stage], 1)
             assert len(answered["engine"]) == 1, case.name
-
-
-def soaked(**grows: float) -> list[samples.Sample]:
-    """Return samples of twenty minutes in which the named values grow."""
-    constant = dict.fromkeys(samples.NAMES, 100)
-    return [
-        samples.Sample(**{**constant, "seconds": 5.0 * at, **{name: 100 + at * by for name, by in grows.items()}})
-        for at in range(240)
-    ]
-
-
-def test_a_soak_tells_what_grows() -> None:
-    """Growing memory (a megabyte per minute) and growing descriptors are reported; a log that is rewritten regularly is
-    not.
-    """
-    assert samples.grown(soaked()) == []
-    assert [line.split()[0] for line in samples.grown(soaked(memory=(1 << 20) / 12))] == ["memory"]
-    assert [line.split()[0] for line in samples.grown(soaked(descriptors=1, commands=1000))] == ["descriptors"]
-    saw = [replace(sample, log=at % 30 << 20) for at, sample in enumerate(soaked())]
-    assert samples.grown(saw) == []
-    assert samples.grown(soaked(memory=1 << 20)[:40]) == []
-
-
-def test_a_soak_counts_files_of_both_formats(tmp_path: Path) -> None:
-    """Bases and snapshots are counted in Redis's format and in the engine's own; unfinished files are counted
-    separately.
-    """
-    (tmp_path / "appendonlydir").mkdir()
-    for name, size in (
-        ("appendonlydir/appendonly.aof.2.base.psb", 1),
-        ("appendonlydir/appendonly.aof.2.base.rdb", 2),
-        ("appendonlydir/appendonly.aof.3.incr.aof", 4),
-        ("dump.rdb", 8),
-        ("dump.psb", 16),
-        ("temp-1-1.psb", 32),
-        ("appendonlydir/appendonly.aof.manifest", 64),
-    ):
-        (tmp_path / name).write_bytes(bytes(size))
-    assert samples.file_sizes(tmp_path) == {"log": 7, "snapshot": 24, "temporary": 32}
-
-
-def test_a_soak_is_drawn(tmp_path: Path) -> None:
-    """The picture is well-formed XML, and has a line through all samples for each value."""
-    root = ElementTree.fromstring(plot.svg(soaked(memory=1000), "<soak>"))
-    assert lines_of(root, 240) == sum(len(lines) for lines in plot.PANELS.values())
 
 
 def lines_of(root: ElementTree.Element, points: int) -> int:
@@ -185,15 +126,6 @@ def test_every_target_of_the_server_is_that_of_a_measurement(monkeypatch: pytest
     assert not set(targets.SERVER) - names
 
 
-def test_a_ratio_is_judged_by_its_target() -> None:
-    """A target is a minimum, a maximum, or absent."""
-    assert "reached" in report.with_target(0.8, least=0.8)
-    assert "MISSED" in report.with_target(0.79, least=0.8)
-    assert "reached" in report.with_target(0.6, most=0.6)
-    assert "MISSED" in report.with_target(0.61, most=0.6)
-    assert report.with_target(3.0).strip() == "3.00"
-
-
 @long_only
 @pytest.mark.redis
 @pytest.mark.slow
@@ -246,14 +178,6 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
     assert set(curves) <= set(texts)
     assert texts.count("engine") == texts.count("a & b") == len(curves)
     assert lines_of(drawn, len(sizes)) == 2 * len(curves) >= 4
-
-
-def test_an_exponent_is_the_slope_between_logarithms() -> None:
-    """The exponent is 0 for a constant cost, 1 for a proportional cost, and absent if there is one size."""
-    sizes = (1, 10, 1000)
-    assert exponent([(size, 7.0) for size in sizes]) == pytest.approx(0)
-    assert exponent([(size, 3.0 * size) for size in sizes]) == pytest.approx(1)
-    assert math.isnan(exponent([(10, 5.0)]))
 
 
 def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:

@@ -152,15 +152,6 @@ def test_redis_cli_samples_keys(ours: Running) -> None:
 
 
 @pytest.mark.redis
-def test_mass_insertion(ours: Running) -> None:
-    """redis-cli --pipe sends 20,000 XADDs in RESP and gets a reply for each."""
-    command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
-    output = cli(ours, "--pipe", stdin=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000)
-    assert "errors: 0, replies: 20001" in output
-    assert cli(ours, "XLEN", "pipe") == "20000\n"
-
-
-@pytest.mark.redis
 @pytest.mark.parametrize("words", [["-t", "ping,set,get,incr,hset,mset"], ["-P", "16", "XADD", "bench", "*", "f", "v"]])
 def test_redis_benchmark(ours: Running, words: list[str]) -> None:
     """redis-benchmark runs the tests that the engine supports, with fifty clients and with pipelined XADDs, without an

@@ -3,8 +3,7 @@
 A test gets such a program's path from ``needed``. If the program is missing, ``needed`` skips the test, or fails it if
 the environment has ``REQUIRE_REDIS=1``, and names the Debian package to install.
 
-test_tools.py in this folder verifies that tests start no such program in another way, and that .ci/run installs the
-packages.
+test_tools.py in this folder verifies that .ci/run installs the packages.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from pystreams.commands.verbs import NEEDS
-from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Proposed, Session, Sessions
+from pystreams.dashboard.login import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Proposed, Sessions
 from pystreams.dashboard.run import BODY_BYTES, QUESTIONS, Guard, configured, host_is_known
 from tests import servers
 from tests.pystreams.conftest import verbs
@@ -27,11 +27,9 @@ class _Clock:
 
 
 def test_a_session_ends_when_idle_after_a_week_and_at_logout() -> None:
-    """A session ends when idle, after a week, and at logout. Each end is reported, and an unknown session ID is
-    rejected.
-    """
-    clock, ended = _Clock(), list[Session]()
-    sessions = Sessions(clock, ended.append)
+    """A session ends when idle, after a week, and at logout, and an unknown session ID is rejected."""
+    clock = _Clock()
+    sessions = Sessions(clock)
     numbers = [sessions.start(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
     assert sessions.find(numbers[0] + "x") is None
     clock.now = IDLE_SECONDS - 1
@@ -40,7 +38,6 @@ def test_a_session_ends_when_idle_after_a_week_and_at_logout() -> None:
     assert [sessions.find(number) is not None for number in numbers] == [True, False, False]
     sessions.end(numbers[0])
     assert sessions.find(numbers[0]) is None
-    assert len(ended) == 3
     number, _ = sessions.start(_ADDRESS, "u", whole=True)
     for _ in range(LONGEST_SECONDS // IDLE_SECONDS + 1):
         clock.now += IDLE_SECONDS - 1
@@ -133,7 +130,6 @@ def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> 
         for question in ("stream", "entries", "streams", "pending/entries"):
             assert refusal(web.get(f"/api/{question}?{query}")) == (400, "INVALID_VALUE")
     assert refusal(web.delete("/api/session")) == (405, "NO_SUCH_METHOD")
-    assert refusal(web.get("/api/streams", params={"search": "x" * 20_000})) == (414, "TOO_LARGE")
     large = b'"' + b"x" * BODY_BYTES + b'"'
     assert refusal(web.post(path, content=large, headers=json)) == (413, "TOO_LARGE")
     assert refusal(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")

@@ -66,17 +66,6 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
     assert value(found, "redis_exporter_last_scrape_error", err="") == 0
 
 
-def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, client: redis.Redis) -> None:
-    """Radix tree metrics equal XINFO STREAM, which is called after the entries are known to be small."""
-    for number in range(500):
-        client.xadd("s", {"n": number})
-    _now(collector)
-    found = _now(collector)
-    info = client.xinfo_stream("s")
-    for name in ("keys", "nodes"):
-        assert value(found, f"redis_stream_radix_tree_{name}", db="db0", stream="s") == info[f"radix-tree-{name}"]
-
-
 def test_streams_and_consumers_are_selected(client: redis.Redis, instance: servers.Running) -> None:
     """Patterns and a limit select the streams, and consumers are left out by default. The number of streams left out is
     a metric.
