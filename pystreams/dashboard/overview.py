@@ -6,7 +6,6 @@ The queries come from the reports that StreamMonitor writes to a stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +39,7 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
         "at": snapshot.at,
         "problem": state.problem,
         "age_ms": state.age_ms,
-        "totals": asdict(snapshot.totals) if whole and snapshot.at else None,
+        "totals": snapshot.totals if whole and snapshot.at else None,
         "server": {
             "product": servers.product(snapshot.facts),
             "commands_per_second": snapshot.commands,

@@ -19,7 +19,7 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,27 +35,6 @@ from streamclient.errors import PystreamsError
 from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 
-
-@dataclass(frozen=True)
-class Totals:
-    """Totals over all streams.
-
-    `exact`: whether the lag of every group is exact. `unreadable`: number of streams that are left out, because the
-    dashboard's user may not read them.
-    """
-
-    streams: int = 0
-    entries: int = 0
-    groups: int = 0
-    lag: int = 0
-    pending: int = 0
-    rate: float | None = None
-    behind_ms: int | None = None
-    statuses: Mapping[str, int] = field(default_factory=dict)
-    exact: bool = True
-    unreadable: int = 0
-
-
 #: Selects the rows with any status except ok.
 ATTENTION = "attention"
 _WELL = (None, Status.OK)
@@ -69,7 +48,7 @@ class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
     `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second of all
-    clients; `unreadable`: see `Totals`.
+    clients; `unreadable`: number of streams that are left out, because the dashboard's user may not read them.
     """
 
     at: int
@@ -83,9 +62,21 @@ class Snapshot:
     unreadable: int = 0
 
     @cached_property
-    def totals(self) -> Totals:
-        """The totals over all streams."""
-        return _totals(self)
+    def totals(self) -> dict[str, Any]:
+        """The totals over all streams, by name. `exact`: whether the lag of every group is exact."""
+        streams, groups = self.streams.values(), self.groups.values()
+        rates = [row.stream.rate for row in streams if row.stream.rate is not None]
+        return {
+            "streams": len(streams),
+            "entries": sum(row.stream.length for row in streams),
+            "groups": len(groups),
+            "lag": sum(row.group.lag or 0 for row in groups),
+            "pending": sum(row.group.pending for row in groups),
+            "rate": sum(rates) if rates or not streams else None,
+            "statuses": {status.value: sum(row.status == status for row in groups) for status in Status},
+            "exact": all(row.group.exact for row in groups),
+            "unreadable": self.unreadable,
+        }
 
     def fact(self, line: str) -> int | None:
         """Return a number of INFO; None if it is missing."""
@@ -114,26 +105,6 @@ class Snapshot:
             and part in b" ".join(row.names).lower()
         ]
         return sorted(found, key=SORTS[kind][sort].sorted_by, reverse=falling)
-
-
-def _totals(snapshot: Snapshot) -> Totals:
-    streams, groups = snapshot.streams.values(), snapshot.groups.values()
-    statuses = {status.value: 0 for status in Status}
-    for row in groups:
-        statuses[row.status.value] += 1
-    rates = [row.stream.rate for row in streams if row.stream.rate is not None]
-    return Totals(
-        streams=len(streams),
-        entries=sum(row.stream.length for row in streams),
-        groups=len(groups),
-        lag=sum(row.group.lag or 0 for row in groups),
-        pending=sum(row.group.pending for row in groups),
-        rate=sum(rates) if rates or not streams else None,
-        behind_ms=max((row.group.behind_ms for row in groups if row.group.behind_ms is not None), default=None),
-        statuses=statuses,
-        exact=all(row.group.exact for row in groups),
-        unreadable=snapshot.unreadable,
-    )
 
 
 EMPTY = Snapshot(0, {}, {}, {})
@@ -255,12 +226,7 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
 
     A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
     """
-    totals = snapshot.totals
-    numbers: dict[Hashable, float | None] = {
-        ("rate",): totals.rate,
-        ("lag",): totals.lag,
-        ("pending",): totals.pending,
-    }
+    numbers: dict[Hashable, float | None] = {(name,): snapshot.totals[name] for name in ("rate", "lag", "pending")}
     for name, row in snapshot.streams.items():
         numbers |= {(each.name, name): each.json(row) for each in _OF_STREAM}
     for (name, group), group_row in snapshot.groups.items():

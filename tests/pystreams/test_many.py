@@ -69,7 +69,7 @@ def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, instance: s
         before = _cost(many)
         found = samples.sample(connection)
         commands, sent = (now - then for now, then in zip(_cost(many), before, strict=True))
-        assert (len(found.streams), found.totals.pending) == (_STREAMS + 1, _STREAMS + _PENDING)
+        assert (len(found.streams), found.totals["pending"]) == (_STREAMS + 1, _STREAMS + _PENDING)
         assert commands < most * _STREAMS
         assert sent < 3_000 * _STREAMS
     connection.close()

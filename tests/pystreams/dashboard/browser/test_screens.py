@@ -452,15 +452,6 @@ def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
     assert all(re.fullmatch(r"[0-9.]+[smhd]", tick) for each, _ in ticks[5:] for tick in each), ticks
 
 
-def test_the_start_of_a_stream_is_not_shown_as_a_time(shown: Shown, client: redis.Redis) -> None:
-    """The position 0-0 is shown as "before the first entry", not as a time in 1970."""
-    client.xadd("s", {"a": 1})
-    client.xgroup_create("s", "g", "0")
-    page = shown("group/s/g")
-    expect(page.locator(".tile", has_text="Position")).to_contain_text("before the first entry")
-    expect(page.locator("main")).not_to_contain_text("1970")
-
-
 def test_a_query_without_recent_reports_is_silent(shown: Shown, client: redis.Redis) -> None:
     """A query whose last report is old is shown as silent, and one with a recent report as reporting."""
     each = StreamReport("q", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, None, None, 10, 5.0, 0, 0)
