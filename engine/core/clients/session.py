@@ -24,12 +24,10 @@ class AsReplica:
     port: int = 0
     #: Announced address; empty if the address of the connection applies.
     address: bytes = b""
-    #: Capabilities: ``eof`` (snapshots of unknown length), ``psync2``, ``psb`` (snapshots in the engine's own format),
-    #: ``rdb-any`` (RDB files of any existing version), ``rdb-channel-repl`` (shows that the client is Redis 8).
+    #: Capabilities: ``eof`` (snapshots of unknown length), ``psync2``, ``psb`` (snapshots in the engine's own format).
     capabilities: frozenset[bytes] = frozenset()
     #: Whether the client requests only a snapshot, without later commands (``redis-cli --rdb``).
     rdb_only: bool = False
-    version: bytes = b""
 
 
 NOBODY = User(b"")

@@ -165,8 +165,8 @@ class Introduction:
     password: bytes = field(default=b"", repr=False)
     port: int = 0
     address: bytes = b""
-    #: Any version of RDB (``rdb-any``) and the engine's own format (``psb``) are capabilities that only engines have.
-    capabilities: tuple[bytes, ...] = (b"psync2", b"rdb-any", b"psb")
+    #: Only engines read their own format (``psb``).
+    capabilities: tuple[bytes, ...] = (b"psync2", b"psb")
     version: bytes = b""
 
 
@@ -379,6 +379,8 @@ class FullSync:
     def _load_snapshot(self) -> None:
         summary = self._summary
         summary.keys = psb.load(self._data, self, rdb_file.periodic_pause(), left_out=summary.left_out)
+        position = psb.position_of(self._data)
+        summary.about = position.about if position is not None else {}
         self._refuse_unsupported()
 
     def _refuse_unsupported(self) -> None:

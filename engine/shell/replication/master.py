@@ -99,13 +99,6 @@ class Master:
     def feed(self, effects: Effects) -> Effects:
         """Send the effects of commands to the replicas; return the encoded effects, so that the log can reuse them."""
         pack = hiredis.pack_command
-        if len(effects) == 1 and effects[0][0] == self.history.db:
-            # Fast path of the code below, for a client that waits for each reply.
-            argv = effects[0][1]
-            block = argv if isinstance(argv, bytes) else pack(tuple(argv))  # type: ignore[arg-type]
-            self.send(block)
-            self.written = self.history.offset
-            return [(self.history.db, block)]
         packed: Effects = [
             (index, argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
             for index, argv in effects

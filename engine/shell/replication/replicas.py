@@ -28,13 +28,13 @@ from typing import Protocol
 
 from engine.core.clients.session import AsReplica, Session
 from engine.core.dispatch import Core
-from engine.core.formats.rdb.value_reader import NEWEST_VERSION
 from engine.core.keyspace.image import ImageBuilder
 from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
 from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Background, free_in_thread, run_when_complete
 from engine.shell.durability.files import Files
+from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 
@@ -58,16 +58,6 @@ _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.ONLINE:
 #: Capability of reading the engine's snapshots. Only engines have it. `benchmarks.engine.replication` shows the
 #: difference to RDB: a second instead of half a minute for ten million entries.
 _OWN = b"psb"
-#: Capability of reading RDB files of any version. Only engines have it.
-_ANY_VERSION = b"rdb-any"
-#: Capability that only Redis 8.0 and later announce.
-_BY_CHANNEL = b"rdb-channel-repl"
-#: Newest RDB version that Redis 8.0 reads.
-_VERSION_OF_REDIS_8 = 12
-#: Newest RDB version of Redis that Valkey reads.
-_VERSION_OF_VALKEY = 11
-#: First major version of Valkey that announces its version.
-_OF_VALKEY = 8
 
 #: Maximum number of bytes to send per event-loop iteration, to one receiver and to all receivers together.
 _SLICE_BYTES, _TURN_BYTES = 1 << 18, 1 << 20
@@ -233,7 +223,7 @@ class FullSyncs:
         """Serve a replica that needs a file: by the file that is being written, or by the next one."""
         if self._receivers and not self.is_sending:
             first = next(iter(self._receivers))
-            if self._version(replica) == self._version(first) and first in self.behind:
+            if self._reads_own(replica) == self._reads_own(first) and first in self.behind:
                 replica.waiting, replica.waiting_size = [*first.waiting], first.waiting_size
                 self._receive(replica, self._history.offset - first.waiting_size)
                 return
@@ -255,24 +245,11 @@ class FullSyncs:
             self._start.cancel()
         self._end()
 
-    def _version(self, replica: Replica) -> int:
-        """Return the version of a replica's file: 0 for the engine's own format, otherwise the newest version of RDB
-        that the replica can read, judging by its announcements. Replicas with the same version share one file.
-
-        If the announcements do not show that version, as with Redis before 8.0, return ``rdb-version``. Also return
-        ``rdb-version`` for a client that requests only the file.
+    def _reads_own(self, replica: Replica) -> bool:
+        """Return whether a replica gets a file in the engine's own format, not an RDB file of ``rdb-version``. Replicas
+        that need the same kind of file share one.
         """
-        configured, announced = self._core.config.integer("rdb-version"), replica.announced
-        if announced.rdb_only:
-            return configured
-        if _OWN in announced.capabilities and self.stream_db() < 0:
-            return 0
-        if _ANY_VERSION in announced.capabilities:
-            return NEWEST_VERSION
-        major = announced.version.partition(b".")[0]
-        if major.isdigit() and int(major) >= _OF_VALKEY:
-            return _VERSION_OF_VALKEY
-        return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in announced.capabilities else configured
+        return _OWN in replica.announced.capabilities and not replica.announced.rdb_only
 
     def _start_soon(self) -> None:
         if self._start is None and not self._receivers and self._waiting:
@@ -290,15 +267,15 @@ class FullSyncs:
         self._clients.settle()
         core, config, files = self._core, self._core.config, self._files
         core.changes.set_time(now_us())
-        version = self._version(self._waiting[0])
-        checksum, db = config.flag("rdbchecksum"), self.stream_db()
-        about = {b"repl-stream-db": b"%d" % db} if db >= 0 else None
+        is_own = self._reads_own(self._waiting[0])
+        version, db = config.integer("rdb-version"), self.stream_db()
         builder = self._builder = ImageBuilder(core.databases, core.changes.now)
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
-        attempt = self._attempt = Attempt(files, directory, "temp-", ".rdb" if version else ".psb")
+        attempt = self._attempt = Attempt(files, directory, "temp-", ".psb" if is_own else ".rdb")
         path, image = attempt.temporary, builder.image
+        position = Position(self._history.id, self._history.offset, max(db, 0))
         self._history.db = -1
-        receivers = [replica for replica in self._waiting if self._version(replica) == version]
+        receivers = [replica for replica in self._waiting if self._reads_own(replica) == is_own]
         self._waiting = [replica for replica in self._waiting if replica not in receivers]
         for replica in receivers:
             self._receive(replica, self._history.offset)
@@ -307,10 +284,11 @@ class FullSyncs:
 
         def write() -> None:
             check, pause = attempt.check, rdb_file.periodic_pause()
-            if version:
-                rdb_file.write(files, path, image, version, checksum=checksum, about=about, check=check, pause=pause)
+            if is_own:
+                psb.write(files, path, image, check, position=position)
             else:
-                psb.write(files, path, image, check)
+                about = {b"repl-stream-db": b"%d" % db} if db >= 0 else None
+                rdb_file.write(files, path, image, version, about=about, check=check, pause=pause)
             # Free the image: it would keep data that is deleted meanwhile.
             image.free()
 

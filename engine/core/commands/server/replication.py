@@ -74,7 +74,7 @@ def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
         case b"capa":
             replica.capabilities |= {value.lower()}
         case b"version":
-            replica.version = value
+            pass
         case b"rdb-only":
             replica.rdb_only = parse_int(value) == 1
         case _:

@@ -71,19 +71,6 @@ def test_replies_while_data_arrives(replica, master):
     assert not replica.info("persistence")["loading"]
 
 
-def test_a_damaged_file_is_reported(replica, master):
-    """Damaged data is reported in INFO, and the next synchronisation succeeds."""
-    follow(replica, master.port)
-    link = master.next()
-    link.sendall(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
-    wait_for(lambda: "byte 9 of the master's data" in trouble(replica), "the damage to be found")
-    scripted.hang_up(link)
-    follow(replica, master.port, "localhost")
-    link = master.next()
-    link.sendall(scripted.full(EMPTY_RDB))
-    wait_until_up(replica)
-
-
 def test_client_pause_holds_the_master_s_stream_back(replica, master):
     """CLIENT PAUSE on a replica holds the master's commands back, too; after the pause they run."""
     follow(replica, master.port)

@@ -11,18 +11,11 @@ import pytest
 from engine.core.formats.damage import UnsupportedTypes
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
-from engine.shell.durability.rdb_file import RdbFiles
+from engine.shell.durability import psb, rdb_file
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.engine.shell.replication.world import FakePeer, World, in_loop, turns
 from tests.harness.replay import new_core, state
 
-#: Capabilities and version that a replica announces, and the format of the file that it gets.
-SERVERS = {
-    "Redis 7": ((), b"", b"REDIS0010"),
-    "Redis 8": ((b"rdb-channel-repl",), b"", b"REDIS0012"),
-    "Valkey": ((), b"9.1.2", b"REDIS0011"),
-    "an engine": ((b"rdb-any",), b"8.10.0", b"REDIS0014"),
-}
 SET = (b"SET", b"k", b"v")
 FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
 
@@ -223,7 +216,7 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, seed):
         other = new_core()
         other.changes.recording = False
         other.changes.set_time(world.now)
-        RdbFiles(other).load(memoryview(file), UnsupportedTypes(), expire=False)
+        rdb_file.load(memoryview(file), other, UnsupportedTypes(), expire=False)
         session = other.open_session(world.now)
         session.is_master = True
         reader = hiredis.Reader()
@@ -237,21 +230,23 @@ def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, seed):
 
 
 @in_loop
-async def test_a_replica_gets_a_file_version_that_it_supports(tmp_path):
-    """A replica's announcements select the version of its file, which it shares only with replicas of that version.
+async def test_only_an_engine_gets_a_file_in_the_engine_s_format(tmp_path):
+    """Other servers, and a client that only copies the data, get an RDB file of rdb-version.
 
-    A client that only copies the data gets the configured version.
+    The database that is selected in the stream of this server's master is in both files.
     """
-    world = World(tmp_path)
+    world = World(tmp_path, "--rdb-version", "12")
     world.run(b"HSET", b"k", b"f", b"v")
-    peers = [await world.join(b"eof", *more, version=version) for more, version, _ in SERVERS.values()]
-    peers.append(await world.join(b"eof", b"rdb-channel-repl", rdb_only=True))
+    world.master.full_syncs.stream_db = lambda: 3
+    peers = [await world.join(b"eof", b"psb", rdb_only=rdb_only) for rdb_only in (True, False)]
     world.master.tick()
-    # The first file was begun, and serves the last client, too; the others wait, and get empty lines meanwhile.
-    assert [peer.got[:1] for peer in peers] == [b"+", b"\n", b"\n", b"\n", b"+"]
-    files = 0
+    # The second file waits for the first one, and its receiver gets empty lines meanwhile.
+    assert [peer.got[:1] for peer in peers] == [b"+", b"\n"]
     while world.work:
         await world.write_file()
-        files += 1
-    assert files == len(SERVERS)
-    assert [parts(peer)[1][:9] for peer in peers] == [magic for _, _, magic in SERVERS.values()] + [b"REDIS0010"]
+    rdb, own = (parts(peer)[1] for peer in peers)
+    assert rdb[:9] == b"REDIS0012"
+    assert b"repl-stream-db\xc0\x03" in rdb or b"repl-stream-db\x013" in rdb
+    position = psb.position_of(memoryview(own))
+    assert position is not None
+    assert (position.id, position.db) == (b"a" * 40, 3)

@@ -53,13 +53,6 @@ def test_without_a_history_it_requests_all_data():
     assert shake.outcome == Full(ID, 77)
 
 
-def test_a_history_may_continue_under_another_id():
-    """After the reply +CONTINUE with an ID, the replica continues its history under that ID."""
-    shake = Handshake(Introduction(), (ID, 5))
-    talk(shake, b"+PONG", b"+OK", b"+CONTINUE " + OTHER)
-    assert shake.outcome == Continue(OTHER)
-
-
 @pytest.mark.parametrize(
     ("lines", "pattern"),
     [

@@ -89,12 +89,10 @@ class World:
         self.core.execute(self.caller, [*words], self.now)
         self.settle()
 
-    async def join(
-        self, *capabilities: bytes, rdb_only: bool = False, clogged: bool = False, version: bytes = b""
-    ) -> FakePeer:
+    async def join(self, *capabilities: bytes, rdb_only: bool = False, clogged: bool = False) -> FakePeer:
         """Connect a replica that requests all data, and return it. `write_file` lets the thread write its file."""
         session = self.core.open_session(1)
-        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
+        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only)
         peer = self.connections[session.id] = FakePeer(session)
         peer.clogged = clogged
         self.master.synchronise(session, b"?", -1)
