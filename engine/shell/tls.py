@@ -30,7 +30,6 @@ DIRECTIVES = (
     "tls-auth-clients",
     "tls-protocols",
     "tls-ciphers",
-    "tls-ciphersuites",
 )
 
 
@@ -43,7 +42,7 @@ def server_context(config: Config) -> ssl.SSLContext:
         raise ConfigError("tls-cert-file and tls-key-file are needed for tls-port")
     _load(context, text, "tls-cert-file", "tls-key-file", "tls-key-file-pass")
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), config.text("tls-auth-clients"))
-    _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
+    _ciphers(context, text("tls-ciphers"))
     return context
 
 
@@ -61,7 +60,7 @@ def client_context(config: Config) -> ssl.SSLContext:
     if not text("tls-ca-cert-file") and not text("tls-ca-cert-dir"):
         raise ConfigError("tls-ca-cert-file or tls-ca-cert-dir is needed for tls-replication")
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), b"yes")
-    _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
+    _ciphers(context, text("tls-ciphers"))
     names = "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"
     if not text(names[0]):
         names = "tls-cert-file", "tls-key-file", "tls-key-file-pass"
@@ -136,14 +135,9 @@ def _authorities(context: ssl.SSLContext, file: str, directory: str, clients: by
         )
 
 
-def _ciphers(context: ssl.SSLContext, older: str, newer: str) -> None:
+def _ciphers(context: ssl.SSLContext, names: str) -> None:
     try:
-        if older:
-            context.set_ciphers(older)
-        if newer:
-            choose: Callable[[str], None] | None = getattr(context, "set_ciphersuites", None)
-            if choose is None:
-                raise ConfigError("tls-ciphersuites: this Python cannot choose the ciphers of TLS 1.3 (3.15 can)")
-            choose(newer)
+        if names:
+            context.set_ciphers(names)
     except ssl.SSLError as error:
         raise ConfigError(f"tls-ciphers: {error}") from None

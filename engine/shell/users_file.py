@@ -1,6 +1,7 @@
 """Users of the ACL: ``user`` lines of the configuration, or the file that ``aclfile`` names, where changes are saved.
 
-The file is replaced atomically: a reader during a save sees the old content.
+The file is replaced atomically: a reader during a save sees the old content. While the default user needs no password,
+protected mode rejects remote clients.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from engine.core.clients.accounts import Accounts, AclFile, UsersError
 from engine.settings.config import Config
@@ -85,3 +87,16 @@ def _load(accounts: Accounts, file: AclFile) -> None:
         shown = os.fsdecode(file.name)
         raise ConfigError(f"cannot read the aclfile {shown}: {error.strerror}") from None
     accounts.load(text, file.name)
+
+
+def is_local(peer: Any) -> bool:
+    """Return whether the client with this peer name is on this machine: on loopback, or on a Unix socket."""
+    if not isinstance(peer, tuple):
+        return True
+    host = str(peer[0]).removeprefix("::ffff:")
+    return host.startswith("127.") or host == "::1"
+
+
+def is_refused(config: Config, accounts: Accounts, peer: Any) -> bool:
+    """Return whether to reject a new client: it is remote, and could log in without a password."""
+    return config.flag("protected-mode") and accounts.default.nopass and not is_local(peer)

@@ -134,8 +134,8 @@ class Engine:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
-            self.durability.append(effects)
-            self.durability.flush()
+            self.log.append(effects)
+            self.log.flush()
 
     def end_iteration(self) -> None:
         self.flush_effects()

@@ -30,18 +30,16 @@ from typing import Any
 from engine.core.admission import Refusal
 from engine.core.dispatch import Core
 from engine.core.environment.durability import Durability
-from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
 from engine.shell.durability.background import Workers
 from engine.shell.durability.files import Files
-from engine.shell.durability.log import ALWAYS, Log
+from engine.shell.durability.log import Log
 from engine.shell.durability.log_files import LogFiles
 from engine.shell.durability.position import Position
-from engine.shell.durability.rdb_file import RdbFiles
-from engine.shell.durability.recovery import LoadError, Originals
+from engine.shell.durability.recovery import LoadError
 from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.stream_storage import StreamStorage
 from engine.shell.observation.log_lines import LOG
@@ -133,22 +131,16 @@ class DiskDurability(Durability):
         name = os.fsdecode(config.text("appendfilename"))
         self._life = Life.LOADING
         self._ownership = Ownership(files, directory, TEMPORARY)
-        self.log = Log(files, workers.sync, clock)
-        rdb = RdbFiles(core)
+        self.log = Log(core, files, workers.sync, clock, self._update_refusal)
         self.keeping = StreamStorage(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
-        self.originals = originals = Originals(config, files, segments.documents)
         relieve = self.keeping.relieve
         self.log_files = LogFiles(
-            core, files, rdb, segments, originals, folder, name, self.log, workers, clock, relieve, self._after_write
+            core, files, segments, folder, name, self.log, workers, clock, relieve, self._after_write
         )
         #: Whether a log is enabled: it is open, or will be open when its first base is written.
         self._wants_log = False
-        self.snapshots = Snapshots(
-            core, files, rdb, segments, originals, workers, clock, lambda: now() // 1000, self._after_write
-        )
-        #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
-        self.feed: Callable[[Effects], Effects] | None = None
+        self.snapshots = Snapshots(core, files, segments, workers, clock, lambda: now() // 1000, self._after_write)
         #: Called when data was loaded that does not result from the recorded effects.
         self.on_other_data: Callable[[], None] = lambda: None
         self._loading_seconds = 0.0
@@ -167,8 +159,7 @@ class DiskDurability(Durability):
         """Load the data from disk, and start storing changes. Raises ConfigError with the reason on failure."""
         config = self.core.config
         wanted = config.flag("appendonly")
-        self.keeping.check()
-        if wanted or self.snapshots.points or self.keeping.segments.is_in_use or self.originals.skips:
+        if wanted or self.snapshots.points or self.keeping.segments.is_in_use or config.flag("skip-unsupported-types"):
             self._own()
         began = self._clock()
         try:
@@ -226,11 +217,7 @@ class DiskDurability(Durability):
         LOG.info("loaded %d keys from %s in %s", keys, source, self.snapshots.path.parent)
 
     def _open_log(self) -> None:
-        if self.log_files.must_be_replaced:
-            self.snapshots.keep_originals()
-            self.log_files.keep_original()
-            self.log_files.rewrite_now()
-        elif not self.log_files.open():
+        if not self.log_files.open():
             self.log_files.rewrite_now()
         self.log_files.clear_temporaries()
         self._wants_log = True
@@ -313,28 +300,6 @@ class DiskDurability(Durability):
         self._ownership.release()
 
     # -- effects ------------------------------------------------------------------------------------------------------
-
-    def append(self, effects: Effects) -> bool:
-        """Send the effects of commands whose replies are not sent yet to the replicas, and collect them for the log.
-
-        Return whether these replies must wait for an fsync, one for all of an iteration.
-        """
-        if self.feed is not None:
-            effects = self.feed(effects)
-        self.log.append(effects)
-        return self.log.policy == ALWAYS
-
-    def flush(self) -> bool:
-        """Write collected effects; return whether they are as safe as ``appendfsync`` requires."""
-        core = self.core
-        began = self._clock() if core.telemetry.latency_ms else 0.0
-        safe = self.log.flush()
-        if began:
-            event = b"aof-fsync-always" if self.log.policy == ALWAYS else b"aof-write"
-            core.telemetry.note_latency(event, event, int((self._clock() - began) * 1000), core.changes.now)
-        if (not safe) != bool(core.admission.refusal(Refusal.DISK)):
-            self._update_refusal()
-        return safe
 
     def _update_refusal(self) -> None:
         """Decide whether write commands may run."""
@@ -620,7 +585,7 @@ class DiskDurability(Durability):
             *self.log_files.facts().items(),
             ("aof_last_write_status", "err" if self.log.trouble else "ok"),
             *(self.log_files.sizes() | self.log.facts() if self.logging else {}).items(),
-            ("engine_loading_left_out", self.originals.left_out),
+            ("engine_loading_left_out", self.snapshots.left_out),
             ("engine_loading_seconds", f"{self._loading_seconds:.3f}"),
             *self.keeping.facts().items(),
         ]

@@ -117,13 +117,15 @@ class Files:
         finally:
             os.close(fd)
 
-    def open_read(self, path: Path) -> int:
-        """Open an existing file for `read_at`."""
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def read_at(self, fd: int, size: int, offset: int) -> bytes:
-        """Read up to ``size`` bytes at an offset. Unlike access to a mapped file, this survives a bad sector."""
-        return os.pread(fd, size, offset)
+    def read_at(self, path: Path, size: int, offset: int) -> bytes:
+        """Read up to ``size`` bytes of a file at an offset. Unlike access to a mapped file, this survives a bad
+        sector.
+        """
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, size, offset)
+        finally:
+            os.close(fd)
 
     # -- directory lock -----------------------------------------------------------------------------------------------
 

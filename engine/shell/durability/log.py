@@ -32,6 +32,7 @@ from typing import Any
 
 import hiredis
 
+from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.changes import Effects
 from engine.shell.durability.background import Background
@@ -45,10 +46,8 @@ BLOCK_LIMIT = 0xFFFF_FFFF
 _ZEROS = 1 << 16
 _HEAD = re.compile(rb"#PS ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
 _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")
-#: An incomplete head at the end of a file.
-_TORN_HEAD = re.compile(rb"#(P(S( ([0-9a-f]{0,8}|[0-9a-f]{8} ([0-9a-f]{0,8}|[0-9a-f]{8} [0-9a-f]{0,8}\r?))?)?)?)?")
-_TORN_TIME = re.compile(rb"#(T(S(:[0-9]{0,20}\r?)?)?)?")
-_TORN_POSITION = re.compile(rb"#(P(R( [0-9a-f ]{0,76}\r?)?)?)?")
+#: A comment line that ends too early.
+_TORN = re.compile(rb"#[PRST0-9a-f: ]{0,79}\r?")
 
 
 class TornError(Exception):
@@ -126,9 +125,7 @@ def pieces(data: memoryview, offset: int = 0) -> Iterator[Piece]:
 
 
 def _raise(line: bytes, offset: int, size: int) -> None:
-    if offset + len(line) == size and any(
-        pattern.fullmatch(line) for pattern in (_TORN_HEAD, _TORN_TIME, _TORN_POSITION)
-    ):
+    if offset + len(line) == size and _TORN.fullmatch(line):
         raise TornError(offset)
     raise DamagedError(offset, "neither a command nor the head of a block")
 
@@ -142,15 +139,29 @@ _SHORT_SYNC = 1 << 20
 
 class Log:
     """One increment, open for writing. ``appended``, ``written`` and ``synced`` count the bytes that were collected,
-    written and synced since the engine started, in all files.
+    written and synced since the engine started, in all files. ``on_turned`` is called when `flush` fails or succeeds
+    again.
     """
 
     # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
-    def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        files: Files,
+        background: Background,
+        clock: Callable[[], float],
+        on_turned: Callable[[], None],
+    ) -> None:
+        self._core = core
         self._files = files
         self._background = background
         self._clock = clock
+        self._on_turned = on_turned
+        #: Whether the last `flush` succeeded.
+        self._was_safe = True
+        #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
+        self.feed: Callable[[Effects], Effects] | None = None
         self.policy = EVERY_SECOND
         self.path: Path | None = None
         self.size = 0
@@ -286,21 +297,37 @@ class Log:
 
     # -- appending ----------------------------------------------------------------------------------------------------
 
-    def append(self, effects: Effects) -> None:
-        """Collect effects; nothing is written before `flush`."""
+    def append(self, effects: Effects) -> bool:
+        """Send the effects of commands whose replies are not sent yet to the replicas, and collect them; nothing is
+        written before `flush`. Return whether these replies must wait for an fsync, one for all of an iteration.
+        """
+        if self.feed is not None:
+            effects = self.feed(effects)
         if self.tee is not None:
             self.tee += effects
-        if self._fd < 0:
-            return
-        out, self._db = encode_effects(effects, self._db)
-        self._waiting += out
-        self.appended += sum(map(len, out))
+        if self._fd >= 0:
+            out, self._db = encode_effects(effects, self._db)
+            self._waiting += out
+            self.appended += sum(map(len, out))
+        return self.policy == ALWAYS
 
     def flush(self, *, force: bool = False) -> bool:
         """Write the waiting bytes and sync by the policy; return whether they are as safe as the policy requires.
 
         ``force``: do not wait for a running fsync.
         """
+        telemetry = self._core.telemetry
+        began = self._clock() if telemetry.latency_ms else 0.0
+        safe = self._write_and_sync(force=force)
+        if began:
+            event = b"aof-fsync-always" if self.policy == ALWAYS else b"aof-write"
+            telemetry.note_latency(event, event, int((self._clock() - began) * 1000), self._core.changes.now)
+        if safe is not self._was_safe:
+            self._was_safe = safe
+            self._on_turned()
+        return safe
+
+    def _write_and_sync(self, *, force: bool) -> bool:
         if self._fd < 0 or self.is_broken:
             return not self.is_broken
         try:

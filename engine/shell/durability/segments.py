@@ -21,7 +21,6 @@ refers to still exists.
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import threading
@@ -80,9 +79,6 @@ _HEADER = struct.Struct("<16sII4xI")
 _RECORD = b"PSsg"
 _HEAD = struct.Struct("<4sIIIQ4xI")
 HEADER_SIZE, HEAD_SIZE = _HEADER.size, _HEAD.size
-#: Maximum number of segment files held open for reading, because descriptors are scarce. Other segment files are opened
-#: when they are read.
-MOST_OPEN = 32
 #: Maximum length in bytes of a record without its head: the head stores the length as a 32-bit number.
 MOST_BYTES = (1 << 32) - 1
 
@@ -104,42 +100,13 @@ def padded_size(size: int) -> int:
     return HEAD_SIZE + size + -size % 8
 
 
-class _Descriptor:
-    """A file open for reading, closed when its last reference is dropped: another thread may be reading it."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self) -> None:
-        with suppress(OSError):
-            os.close(self.fd)
-
-
-class OpenFiles:
-    """Segment files open for reading, closed in the order of opening. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._files: deque[SegmentFile] = deque()
-
-    def add(self, file: SegmentFile) -> None:
-        """Add a newly opened file, and close the oldest if there are too many."""
-        self._files.append(file)
-        while len(self._files) > MOST_OPEN:
-            with suppress(IndexError):
-                self._files.popleft().close()
-
-
 class SegmentFile:
     """An existing segment file. ``size``: number of bytes up to the end of the last complete record."""
 
-    __slots__ = ("__weakref__", "_descriptor", "_files", "_open_files", "live", "number", "path", "places", "size")
+    __slots__ = ("__weakref__", "_files", "live", "number", "path", "places", "size")
 
-    def __init__(self, files: Files, path: Path, number: int, size: int, open_files: OpenFiles) -> None:
+    def __init__(self, files: Files, path: Path, number: int, size: int) -> None:
         self._files = files
-        self._open_files = open_files
-        self._descriptor: _Descriptor | None = None
         self.path = path
         self.number = number
         self.size = size
@@ -148,25 +115,14 @@ class SegmentFile:
         #: Weak references to the places that are in use, by offset in the file.
         self.places: dict[int, PlaceRef] = {}
 
-    def open(self) -> _Descriptor:
-        """Open the file for reading; `read` also opens it if necessary."""
-        descriptor = self._descriptor = _Descriptor(self._files.open_read(self.path))
-        self._open_files.add(self)
-        return descriptor
-
-    def close(self) -> None:
-        """Release the descriptor; the next read opens the file again."""
-        self._descriptor = None
-
     @property
     def dead(self) -> int:
         """Size in bytes of the records that memory does not refer to."""
         return max(self.size - self.live, 0)
 
     def read(self, size: int, offset: int) -> bytes:
-        """Read ``size`` bytes of the file, or fewer at its end."""
-        descriptor = self._descriptor or self.open()
-        return self._files.read_at(descriptor.fd, size, offset)
+        """Read ``size`` bytes of the file, or fewer at its end. It is opened for each read: descriptors are scarce."""
+        return self._files.read_at(self.path, size, offset)
 
 
 class SegmentPlace:
@@ -239,7 +195,6 @@ class SegmentFiles:
         self._file_size = file_size
         self.directory = directory
         self.is_in_use = is_in_use
-        self._open_files = OpenFiles()
         #: Files by number. The newest file is written to, if this process created it.
         self._by_number: dict[int, SegmentFile] = {}
         self._last_number = 0
@@ -253,8 +208,7 @@ class SegmentFiles:
         #: Numbers of the files that are being synced.
         self._syncing: set[int] = set()
         #: Numbers of files whose content on disk is uncertain. Either an fsync of the file failed: bytes may be lost,
-        #: even if a later fsync succeeds. Or another program removed or truncated the file: an open descriptor may
-        #: still read the old content.
+        #: even if a later fsync succeeds. Or another program removed or truncated the file.
         self._doubtful: set[int] = set()
         #: Numbers of files that cannot be emptied because their live records are damaged.
         self._damaged: set[int] = set()
@@ -279,7 +233,7 @@ class SegmentFiles:
             if found and not int(found[1]) >> _NUMBER_BITS:
                 number, path = int(found[1]), self.directory / name
                 size = self._files.size(path)
-                self._by_number[number] = SegmentFile(self._files, path, number, size, self._open_files)
+                self._by_number[number] = SegmentFile(self._files, path, number, size)
                 self._last_number = max(self._last_number, number)
 
     @property
@@ -388,14 +342,12 @@ class SegmentFiles:
         self._directory_changed = True
         try:
             write_all(self._files, fd, [header(number)])
-            file = SegmentFile(self._files, path, number, HEADER_SIZE, self._open_files)
-            # Open the file now: it can then be read even after another program has removed it.
-            file.open()
         except OSError:
             self._files.close(fd)
             with suppress(OSError):
                 self._files.remove(path)
             raise
+        file = SegmentFile(self._files, path, number, HEADER_SIZE)
         self._current, self._fd = file, fd
         self._by_number[number] = file
         return file
@@ -495,7 +447,6 @@ class SegmentFiles:
         except OSError as error:
             LOG.warning("%s cannot be removed: %s", file.path, error)
             return
-        file.close()
         del self._by_number[file.number]
 
     def _empty_one(self, background: Background) -> None:

@@ -31,15 +31,15 @@ from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
 from engine.core.protocol.xadd import XaddRun
 from engine.shell.clock import now_ns, now_us
-from engine.shell.durability.disk import DiskDurability
+from engine.shell.durability.log import Log
 from engine.shell.housekeeping.memory import MemoryLimit, give_back
 from engine.shell.network.connection import BEFORE_LOGIN, Connection, Limits, ReplyBatch
-from engine.shell.network.evictions import IdleClients, is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.log_lines import LOG, report_fatal
 from engine.shell.observation.process_facts import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name
+from engine.shell.users_file import is_refused
 from engine.text import messages
 from engine.wire.bulk import Scanner, next_start
 from engine.wire.encode import RESP2, RESP3, Out, encode, encoded, pages_of
@@ -282,18 +282,18 @@ class Client(Connection):
 
 
 class Runner:
-    """One core and its clients. ``disk`` receives the effects of their commands."""
+    """One core and its clients. ``log`` receives the effects of their commands."""
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, disk: DiskDurability) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, log: Log) -> None:
         self.core = core
         core.allow_steps()
         self.loop = loop
         #: Batch through which all replies pass.
-        self.replies = ReplyBatch(loop, disk.flush)
+        self.replies = ReplyBatch(loop, log.flush)
         self.connections: dict[int, Client] = {}
         #: Clients whose next command waits for one that runs in steps, in order -> the latter; None: it has ended.
         self.waiting: dict[Client, Steps | None] = {}
-        self._disk = disk
+        self._log = log
         #: Whether effects could not be passed on, after which nothing may be sent.
         self.is_over = False
         #: Work to do after the reply of the current command has been encoded. The list is never replaced.
@@ -309,7 +309,6 @@ class Runner:
         self.memory_limit = MemoryLimit(
             core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
         )
-        self.idle_clients = IdleClients(core.config, self.connections)
 
     def give_back_memory(self) -> None:
         """Clear the cache of the streams, and return unused memory to the system."""
@@ -644,7 +643,7 @@ class Runner:
         effects = changes.effects[:]
         changes.effects.clear()
         try:
-            if self._disk.append(effects) or not (self.replies.hold_if_crowded() or self._disk.flush()):
+            if self._log.append(effects) or not (self.replies.hold_if_crowded() or self._log.flush()):
                 self.replies.hold()
         except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
             self.is_over = True
@@ -770,7 +769,21 @@ class Runner:
         for connection in list(self.connections.values()):
             if connection.transport.get_write_buffer_size():
                 connection.check_output()
-        self.idle_clients.check(self.core.changes.now)
+        self.drop_idle(self.core.changes.now)
+
+    def drop_idle(self, now: int) -> None:
+        """Disconnect the clients that have sent nothing for ``timeout`` seconds at ``now``, in milliseconds. Replicas,
+        and clients that wait for a reply or for messages, or are reading a reply, stay connected.
+        """
+        limit = self.core.config.integer("timeout") * 1000
+        for connection in list(self.connections.values()) if limit else ():
+            session = connection.session
+            if connection.has_taken():
+                session.last_ms = now
+            listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
+            if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
+                # Not close(), which would wait until the client has read its replies.
+                connection.transport.abort()
 
 
 def encode_or_error(reply: Reply, session: Session, out: Out) -> None:

@@ -31,7 +31,6 @@ from engine.settings.kinds import ConfigError
 from engine.shell.clock import Ticker
 from engine.shell.durability.background import Workers
 from engine.shell.durability.disk import DiskDurability
-from engine.shell.durability.segments import MOST_OPEN
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network.runner import Client, Runner
 from engine.shell.observation.log_lines import LOG
@@ -178,13 +177,8 @@ class ServerHost(Host):
         self._facts.reset()
 
 
-#: Number of descriptors reserved for other uses than clients, as in Redis, without those for segment files.
+#: Number of descriptors reserved for other uses than clients, as in Redis.
 RESERVED = 32
-
-
-def reserved(config: Config) -> int:
-    """Return the number of descriptors reserved for other uses than clients."""
-    return RESERVED + (MOST_OPEN if config.text("stream-storage") == b"disk" else 0)
 
 
 def reserve(config: Config) -> None:
@@ -194,30 +188,30 @@ def reserve(config: Config) -> None:
     Raises ConfigError if no client could be served. From then on, ``CONFIG SET maxclients`` raises the process's limit
     in the same way, and fails if the system does not allow the new limit.
     """
-    wanted, others = config.integer("maxclients"), reserved(config)
-    limit = _raise_limit(wanted + others)
-    if limit < wanted + others:
-        if limit <= others:
+    wanted = config.integer("maxclients")
+    limit = _raise_limit(wanted + RESERVED)
+    if limit < wanted + RESERVED:
+        if limit <= RESERVED:
             raise ConfigError(
-                f"maxclients: the limit of open files is {limit}; at least {others + 1} are needed (ulimit -n)"
+                f"maxclients: the limit of open files is {limit}; at least {RESERVED + 1} are needed (ulimit -n)"
             )
-        config.put("maxclients", b"%d" % (limit - others))
+        config.put("maxclients", b"%d" % (limit - RESERVED))
         LOG.warning(
             "maxclients %d needs %d open files, and the system allows %d: lowering it to %d (ulimit -n)",
             wanted,
-            wanted + others,
+            wanted + RESERVED,
             limit,
-            limit - others,
+            limit - RESERVED,
         )
     config.on_change("maxclients", lambda: _follow(config))
 
 
 def _follow(config: Config) -> None:
-    wanted, others = config.integer("maxclients"), reserved(config)
-    limit = _raise_limit(wanted + others)
-    if limit < wanted + others:
+    wanted = config.integer("maxclients") + RESERVED
+    limit = _raise_limit(wanted)
+    if limit < wanted:
         raise ConfigError(
-            f"The operating system is not able to handle the specified number of clients, try with {limit - others}"
+            f"The operating system is not able to handle the specified number of clients, try with {limit - RESERVED}"
         )
 
 
@@ -260,7 +254,7 @@ class Server:
         self._loop.set_exception_handler(self._unhandled)
         reserve(self.config)
         self._disk = DiskDurability(self.core, Workers(self._loop))
-        self.runner = Runner(self.core, self._loop, self._disk)
+        self.runner = Runner(self.core, self._loop, self._disk.log)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()
         facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)

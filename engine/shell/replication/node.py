@@ -90,7 +90,7 @@ class Node(Replication):
 
     def _feed(self, feeds: bool) -> None:
         self.feeds = feeds
-        self._disk.feed = self.master.feed if feeds else None
+        self._disk.log.feed = self.master.feed if feeds else None
 
     def _acknowledged(self) -> None:
         self._failover.check_soon()

@@ -15,7 +15,7 @@ import pytest
 
 from tests import ROOT, servers
 from tests.servers import Running
-from tests.servers.connection import Connection, wait_until_blocked
+from tests.servers.connection import Connection
 from tests.suite.waiting import DEADLINE, wait_for
 
 
@@ -35,36 +35,6 @@ def client(engine: Running) -> Iterator[Connection]:
 # -- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_deep_pipeline_is_answered_in_order(client: Connection) -> None:
-    """Ten thousand pipelined commands, including errors, get ten thousand replies in order."""
-    count = 10_000
-    data = b"".join(hiredis.pack_command(("ECHO", n) if n % 100 else ("NOSUCH", n)) for n in range(count))
-    client.socket.sendall(data)
-    for n in range(count):
-        reply = client.receive()
-        if n % 100:
-            assert reply == b"%d" % n
-        else:
-            assert isinstance(reply, hiredis.ReplyError)
-
-
-def test_a_value_of_30_mb_is_returned(client: Connection) -> None:
-    """A value of thirty megabytes is stored and returned unchanged."""
-    value = bytes(range(256)) * (30 * 4096)
-    assert client.run("SET", "big", value) == b"OK"
-    assert client.run("GET", "big") == value
-    assert client.run("DEL", "big") == 1
-
-
-def test_requests_may_arrive_byte_by_byte(client: Connection) -> None:
-    """A pipeline in packets of one byte, inline and not, gets the same replies as one in a single packet."""
-    client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    data = hiredis.pack_command(("XADD", "s", "1-1", "field", "line\r\nend")) + b"PING 'a b'\r\n\r\nXLEN s\r\n"
-    for at in range(len(data)):
-        client.socket.sendall(data[at : at + 1])
-    assert [client.receive() for _ in range(3)] == [b"1-1", b"a b", 1]
-
-
 def test_commands_before_a_malformed_one_are_executed(engine: Running, client: Connection) -> None:
     """A protocol error is reported after the earlier replies, and closes only its own connection."""
     with Connection(engine) as bad:
@@ -73,21 +43,6 @@ def test_commands_before_a_malformed_one_are_executed(engine: Running, client: C
         )
         assert bad.rest() == b"+OK\r\n-ERR Protocol error: expected '$', got ':'\r\n"
     assert client.run("GET", "k") == b"v"
-
-
-def test_an_oversized_request_is_rejected(client: Connection, engine: Running) -> None:
-    """A declared length above proto-max-bulk-len, and a line above 64 KB, close the connection with
-    Redis's error text.
-    """
-    for data, error in (
-        (b"*1\r\n$600000000\r\n", b"invalid bulk length"),
-        (b"x" * 70_000, b"too big inline request"),
-        (b"*3000000000\r\n", b"invalid multibulk length"),
-    ):
-        with Connection(engine) as bad:
-            bad.socket.sendall(data)
-            assert bad.rest() == b"-ERR Protocol error: " + error + b"\r\n"
-    assert client.run("PING") == b"PONG"
 
 
 def test_http_requests_are_disconnected(engine: Running) -> None:
@@ -251,18 +206,6 @@ def test_a_subscriber_that_does_not_read_is_disconnected() -> None:
 # -- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_clients_above_maxclients_are_rejected() -> None:
-    """The client above maxclients gets an error; after another client disconnects, a new one is accepted."""
-    with servers.engine("--maxclients", "2") as engine, Connection(engine) as first:
-        with Connection(engine) as second:
-            assert second.run("PING") == b"PONG"
-            with Connection(engine) as third:
-                assert third.rest() == b"-ERR max number of clients reached\r\n"
-        wait_for(lambda: b"connected_clients:1\r" in first.run("INFO", "clients"), "the second to be gone")  # type: ignore[operator]
-        with Connection(engine) as another:
-            assert another.run("PING") == b"PONG"
-
-
 def test_a_client_must_log_in_if_there_is_a_password() -> None:
     """Before AUTH commands get NOAUTH and requests must be small; RESET logs the client out again."""
     with servers.engine("--requirepass", "secret") as engine:
@@ -306,18 +249,3 @@ def test_a_request_above_its_limit_is_rejected() -> None:
             with pytest.raises(ConnectionError):
                 greedy.socket.sendall(words * 100)
         assert client.run("PING") == b"PONG"
-
-
-def test_a_claiming_reader_is_woken_when_an_entry_is_idle_for_long_enough(client: Connection, engine: Running) -> None:
-    """A reader waiting to claim gets an entry that another consumer received meanwhile and left pending."""
-    client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    with Connection(engine) as first, Connection(engine) as claiming:
-        first.send("XREADGROUP", "GROUP", "g", "first", "BLOCK", "0", "STREAMS", "s", ">")
-        wait_until_blocked(client, 1)
-        claiming.send("XREADGROUP", "GROUP", "g", "second", "BLOCK", "0", "CLAIM", "30", "STREAMS", "s", ">")
-        wait_until_blocked(client, 2)
-        client.run("XADD", "s", "1-1", "f", "v")
-        assert first.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
-        reply = claiming.receive()
-        assert isinstance(reply, list)
-        assert reply[0][1][0][:2] == [b"1-1", [b"f", b"v"]]

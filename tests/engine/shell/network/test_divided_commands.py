@@ -261,44 +261,6 @@ def test_a_write_waits_for_a_divided_read(shell, monkeypatch, command):
     assert (writer.replies(), third.replies()) == ([0], [b"changed"])
 
 
-def test_waiting_clients_continue_after_all_divided_commands_are_finished_at_once(shell):
-    """If a command finishes several divided commands, the clients that wait for each of them continue."""
-    writers, readers = [Client(shell) for _ in range(3)], [Client(shell) for _ in range(3)]
-    for number, writer in enumerate(writers):
-        writer.send(f"HSET h{number} {PAIRS}")
-    for number, reader in enumerate(readers):
-        reader.send(f"HLEN h{number}")
-    assert len(shell.runner.waiting) == 3
-    assert Client(shell).run("FLUSHALL") == b"OK"
-    rest(shell)
-    assert [client.replies() for client in (*writers, *readers)] == [[40]] * 3 + [[0]] * 3
-    assert not shell.runner.waiting
-
-
-def test_a_waiting_client_is_released_by_its_holder_only(shell, monkeypatch):
-    """The end of a divided command does not run the check of clients that wait for another one again."""
-    short, long, reader = Client(shell), Client(shell), Client(shell)
-    long.send(f"HSET z {' '.join(f'm{number} {number}' for number in range(400))}")
-    short.send(f"HSET h {PAIRS}")
-    reader.send("HLEN z")
-    checks: list[list[bytes]] = []
-    must_wait = DividedCommands.must_wait
-
-    def counted(divided: DividedCommands, session: Any, argv: list[bytes]) -> Steps | None:
-        checks.append(argv)
-        return must_wait(divided, session, argv)
-
-    monkeypatch.setattr(DividedCommands, "must_wait", counted)
-    while not (replies := short.replies()):
-        shell.turns.run()
-    assert replies == [40]
-    assert len(shell.runner.core.divided.running) == 1
-    shell.turns.run()
-    assert checks == []
-    rest(shell)
-    assert reader.replies() == [400]
-
-
 @pytest.mark.parametrize("how", ["lost", "killed"])
 def test_a_closed_connection_releases_its_keys(shell, how):
     """If the client of a divided command disconnects, the command is completed, and waiting clients continue."""

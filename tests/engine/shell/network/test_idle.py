@@ -19,7 +19,7 @@ def shell() -> Shell:
 
 def check(shell: Shell, connection: Client, seconds: float) -> None:
     """Check for idle clients this many seconds after the client's last command."""
-    shell.runner.idle_clients.check(connection.session.last_ms + int(seconds * 1000))
+    shell.runner.drop_idle(connection.session.last_ms + int(seconds * 1000))
 
 
 def test_an_idle_client_is_disconnected(shell: Shell) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.shell.network.evictions import is_local, is_refused
+from engine.shell.users_file import is_local, is_refused
 from tests import servers
 from tests.servers.connection import Connection
 

@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from tests.engine.shell.refused_starts import refused
 from tests.servers import free_port
 from tests.servers.certificates import authority, certificate, openssl
 from tests.servers.connection import Connection
-from tests.suite import tools
 from tests.suite.waiting import DEADLINE, wait_for
 
 
@@ -161,8 +159,8 @@ def test_certificates_are_reloaded(certificates: Path) -> None:
             assert served_name(port, made) == "server2"
 
 
-def test_redis_py_and_redis_cli_work_over_tls(certificates: Path) -> None:
-    """redis-py works with a client certificate, large values and a blocked client; redis-cli works with --tls."""
+def test_redis_py_works_over_tls(certificates: Path) -> None:
+    """redis-py works with a client certificate, large values and a blocked client."""
     port = free_port()
     with servers.engine(*settings(certificates, port)):
         files = {
@@ -183,29 +181,6 @@ def test_redis_py_and_redis_cli_work_over_tls(certificates: Path) -> None:
                 assert len(pipeline.execute()) == 5000
             assert len(client.xrange("s")) == 5000
             assert client.xread({"s": "$"}, block=10) == []
-        cli = tools.needed("redis-cli")
-        done = subprocess.run(
-            [
-                cli,
-                "-p",
-                str(port),
-                "--tls",
-                "--cacert",
-                "ca.crt",
-                "--cert",
-                "client.crt",
-                "--key",
-                "client.key",
-                "XLEN",
-                "s",
-            ],
-            cwd=certificates,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-        assert done.stdout.strip() == "5000", done.stderr
 
 
 def test_invalid_tls_settings_stop_the_start(certificates: Path) -> None:
@@ -244,11 +219,6 @@ def test_tls_contexts(certificates: Path) -> None:
     names = {cipher["name"] for cipher in server_context(config).get_ciphers()}
     assert "ECDHE-ECDSA-AES256-GCM-SHA384" in names
     assert "ECDHE-ECDSA-AES128-GCM-SHA256" not in names
-    config.put("tls-ciphersuites", b"TLS_AES_256_GCM_SHA384")
-    if not hasattr(made, "set_ciphersuites"):
-        with pytest.raises(ConfigError, match="tls-ciphersuites: this Python cannot"):
-            server_context(config)
-    config.put("tls-ciphersuites", b"")
     config.put("tls-auth-clients", b"no")
     config.put("tls-ca-cert-file", b"")
     made = server_context(config)

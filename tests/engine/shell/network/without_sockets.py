@@ -10,7 +10,7 @@ from typing import Any, cast
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.settings.config import Config
-from engine.shell.durability.disk import DiskDurability
+from engine.shell.durability.log import Log as EngineLog
 from engine.shell.network.runner import Client, Runner
 
 
@@ -87,7 +87,7 @@ class Socket:
 
 
 class Log:
-    """The durability of a server that stores nothing; ``on_effects`` is called with the effects of commands."""
+    """The log of a server that stores nothing; ``on_effects`` is called with the effects of commands."""
 
     def __init__(self) -> None:
         self.on_effects: Callable[[Effects], object] = lambda effects: None
@@ -102,7 +102,7 @@ class Log:
 
 def runner_of(core: Core, loop: Any, log: Log | None = None) -> Runner:
     """Return a runner of a core that stores nothing."""
-    return Runner(core, loop, cast(DiskDurability, log or Log()))
+    return Runner(core, loop, cast(EngineLog, log or Log()))
 
 
 class Shell:
