@@ -42,7 +42,7 @@ def main() -> None:
                 (target / folder / f"{name}.json").write_text(stored + "\n")
         pool.close_all()
     found = []
-    for name in scenarios.ENGINES:
+    for name in scenarios.WRITTEN:
         (target / "engine" / name).mkdir(parents=True)
         found.append(scenarios.write_engine(target / "engine" / name, name))
     assert all(each == found[0] for each in found), "all formats contain the same data"

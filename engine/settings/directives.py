@@ -85,7 +85,6 @@ _TABLE: tuple[Directive, ...] = (
     Directive("tls-replication", YES_NO, "no"),
     Directive("tls-protocols", TEXT, ""),
     Directive("tls-ciphers", TEXT, ""),
-    Directive("tls-ciphersuites", TEXT, ""),
     # the process
     Directive("pidfile", TEXT, "", FIXED),
     Directive("loglevel", choice("debug verbose notice warning"), "notice"),
@@ -99,7 +98,6 @@ _TABLE: tuple[Directive, ...] = (
     Directive("maxmemory", memory(), "0"),
     Directive("stream-idmp-duration", integer(1, 86400), "100"),
     Directive("stream-idmp-maxsize", integer(1, 10000), "100"),
-    Directive("stream-cold-compression", YES_NO, "yes"),
     Directive("stream-cold-age", integer(0, 86400), "1"),
     Directive("stream-storage", choice("memory disk"), "memory", FIXED),
     Directive("stream-cache-size", memory(1 << 20), "64mb"),
@@ -118,7 +116,6 @@ _TABLE: tuple[Directive, ...] = (
     Directive("save-format", choice("rdb psb"), "rdb"),
     Directive("rdb-version", integer(10, 14), "10"),
     Directive("skip-unsupported-types", YES_NO, "no"),
-    Directive("rdbchecksum", YES_NO, "yes", FIXED),
     Directive("stop-writes-on-bgsave-error", YES_NO, "yes"),
     Directive("appendonly", YES_NO, "no"),
     Directive("appendfilename", file_name("appendfilename", "filename"), "appendonly.aof", FIXED),
@@ -178,16 +175,16 @@ jemalloc-bg-thread key-memory-histograms latency-tracking latency-tracking-info-
 lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush lfu-decay-time
 lfu-log-factor list-compress-depth list-max-listpack-size list-max-ziplist-entries list-max-ziplist-size
 list-max-ziplist-value locale-collate log-timestamp-format lookahead lua-enable-deprecated-api lua-enable-insecure-api
-lua-replicate-commands lua-time-limit max-new-connections-per-cycle max-new-tls-connections-per-cycle
-maxmemory-clients maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples mptcp no-appendfsync-on-rewrite
-oom-score-adj oom-score-adj-values prefetch-batch-max-size proc-title-template propagation-error-behavior
-rdb-del-sync-files rdb-save-incremental-fsync rdb-version-check rdbcompression rdma-bind rdma-completion-vector
-rdma-port rdma-rx-size repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp
-replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload
-server-cpulist server_cpulist set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title
-shutdown-on-sigint shutdown-on-sigterm slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id
-stream-node-max-bytes stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident
-tls-auto-reload-interval tls-cluster tls-dh-params-file tls-prefer-server-ciphers tls-session-cache-size
+lua-replicate-commands lua-time-limit max-new-connections-per-cycle max-new-tls-connections-per-cycle maxmemory-clients
+maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples mptcp no-appendfsync-on-rewrite oom-score-adj
+oom-score-adj-values prefetch-batch-max-size proc-title-template propagation-error-behavior rdb-del-sync-files
+rdb-save-incremental-fsync rdb-version-check rdbchecksum rdbcompression rdma-bind rdma-completion-vector rdma-port
+rdma-rx-size repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp
+replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload server-cpulist
+server_cpulist set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title shutdown-on-sigint
+shutdown-on-sigterm slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id stream-node-max-bytes
+stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident tls-auto-reload-interval
+tls-ciphersuites tls-cluster tls-dh-params-file tls-prefer-server-ciphers tls-session-cache-size
 tls-session-cache-timeout tls-session-caching tracking-table-max-keys unixsocketgroup
 vset-force-single-threaded-execution zset-max-listpack-entries zset-max-listpack-value zset-max-ziplist-entries
 zset-max-ziplist-value

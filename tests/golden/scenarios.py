@@ -186,6 +186,8 @@ ENGINES: dict[str, dict[str, str]] = {
     "log-after-commands": {},
     "segments-on-disk": {"stream_storage": "disk"},
 }
+#: Formats that today's engine writes. (A base of commands is only loaded.)
+WRITTEN = [name for name in ENGINES if name != "log-after-commands"]
 #: Formats with all data in a log of commands. They have no pending records of deleted entries, because no command
 #: creates such records.
 OF_COMMANDS = ("log", "log-after-commands")

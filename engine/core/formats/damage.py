@@ -5,8 +5,6 @@ Readers count the keys of each such type to the end of the data, so that one err
 
 from __future__ import annotations
 
-from engine.core.protocol.replies import CommandError
-
 
 class DamagedError(Exception):
     """The bytes are damaged, or contain something unknown.
@@ -57,18 +55,13 @@ def shown_library(code: bytes) -> str:
 
 
 class UnsupportedTypes:
-    """The unsupported types found in one source: for each type, the number of its items and the first item.
+    """The unsupported types found in one source: for each type, the number of its items and the first item."""
 
-    ``keeps_keys``: whether to store the keys, so that later commands of a log are recognised.
-    """
-
-    def __init__(self, *, keeps_keys: bool = False) -> None:
+    def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self._first: dict[str, str] = {}
         #: Offset of the first item.
         self.offset = 0
-        #: Type of each key that has a value of an unsupported type, by database and key; None if not stored.
-        self.keys: dict[tuple[int, bytes], str] | None = {} if keeps_keys else None
 
     def add(self, kind: str, item: str, offset: int) -> None:
         """Count an item of the type ``kind``; ``item`` describes it, ``offset`` is its offset in the source."""
@@ -79,8 +72,6 @@ class UnsupportedTypes:
 
     def add_key(self, kind: str, key: bytes, db: int, offset: int) -> None:
         """Count a key with a value of the type ``kind``."""
-        if self.keys is not None:
-            self.keys[db, key] = kind
         self.add(kind, shown_key(key, db), offset)
 
     @property
@@ -102,11 +93,3 @@ class UnsupportedTypesError(ForeignError):
 
     def __init__(self, found: UnsupportedTypes) -> None:
         super().__init__(found.offset, f"this engine stores streams and not these types: {found}")
-
-
-class UnsupportedValueError(CommandError):
-    """RESTORE's error for a value of the type ``kind``, which the engine does not store."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode())
-        self.kind = kind

@@ -1,24 +1,17 @@
-"""``python -m engine check PATH [--fix]``: find damage in a log, a snapshot or an RDB file.
+"""``python -m engine check PATH``: find damage in a log, a snapshot or an RDB file.
 
 PATH is a snapshot, an RDB file, the manifest of an append-only log, or a directory with such files. Each of them is
 loaded as the engine would load it, into this process's memory. If a log or a snapshot refers to segment files
-(``stream-storage disk``), every referenced record is read.
-
-Nothing is changed without ``--fix``. With ``--fix``, the last file of a log is truncated if it has a torn end, as after
-a power failure: an incomplete command, block or transaction, or zeros. The file is first copied to ``NAME.backup-1``
-(or the next free number). Other damage is only reported, because truncation would lose complete commands.
+(``stream-storage disk``), every referenced record is read. Nothing is changed.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.damage import DamagedError, ForeignError, UnsupportedTypes, UnsupportedTypesError
 from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
@@ -27,21 +20,18 @@ from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.files import Files
 from engine.shell.durability.log import TornError
 from engine.shell.durability.log_files import ManifestError, decode, load_file
-from engine.shell.durability.rdb_file import RdbFiles
 from engine.shell.durability.segments import FOLDER, SegmentFiles, SegmentPlace
 
 Say = Callable[[str], None]
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\
-usage: python -m engine check PATH [--fix]
+usage: python -m engine check PATH
 
 PATH is a snapshot, an RDB file, the manifest of an append-only log, or a directory with such files.
-The check reports what PATH contains, and the byte at which it is damaged.
---fix removes an incomplete end of a log, and keeps a copy of the file. Other damage and other files are never changed.
+The check reports what PATH contains, and the byte at which it is damaged. It changes nothing.
 Do not check files that a running engine writes to.
-Exit status: 0 no damage (or repaired), 1 damage found, or types that the engine does not store, 2 the check could not
-run.
+Exit status: 0 no damage, 1 damage found, or types that the engine does not store, 2 the check could not run.
 """
 #: Number of databases in which files are loaded. A real configuration has fewer.
 _DATABASES = "256"
@@ -53,13 +43,12 @@ class CannotCheckError(Exception):
 
 def main(arguments: list[str], say: Say) -> int:
     """Check the path in the arguments; return the exit status."""
-    paths = [argument for argument in arguments if argument != "--fix"]
-    wants_help = arguments[:1] in (["--help"], ["-h"])
-    if wants_help or len(paths) != 1 or paths[0].startswith("--"):
+    wants_help = arguments in (["--help"], ["-h"])
+    if wants_help or len(arguments) != 1 or arguments[0].startswith("-"):
         say(USAGE.rstrip())
         return WHOLE if wants_help else TROUBLE
     try:
-        return _Check(say, fix="--fix" in arguments).path(Path(paths[0]))
+        return _Check(say).path(Path(arguments[0]))
     except (CannotCheckError, OSError) as error:
         say(f"engine check: {error}")
         return TROUBLE
@@ -68,19 +57,18 @@ def main(arguments: list[str], say: Say) -> int:
 class _Check:
     """Check of one path."""
 
-    def __init__(self, say: Say, *, fix: bool) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
-        self._fix = fix
         self._files = Files()
 
     def path(self, path: Path) -> int:
         """Check a file or directory; return the exit status."""
         if path.is_dir():
             return self._directory(path)
-        core, found = _core(), UnsupportedTypes(keeps_keys=True)
+        core, found = _core(), UnsupportedTypes()
         try:
             if path.name.endswith(".manifest"):
-                return self._log(path, core, found)
+                return self._log(path, core)
             self._load_document(path, core, found)
         except DamagedError as error:
             return self._report(path, error.offset, f"{error.reason}; restore a copy, or use the log")
@@ -110,13 +98,13 @@ class _Check:
             keys = psb.load(data, core, segments=segments, skip_unsupported=True, left_out=found) + found.total
             self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: intact")
         elif rdb_file.is_rdb(data):
-            rdb = RdbFiles(core)
-            end = rdb.load(data, found, expire=True)
+            loading = rdb_file.load(data, core, found, expire=True)
+            end, summary = loading.offset, loading.summary
             if end < len(data):
                 raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
-            keys = rdb.last.keys + rdb.last.expired + found.total
-            proof = "intact" if rdb.last.has_sum else "no damage found, but it has no checksum"
-            self._say(f"{path}: RDB file, version {rdb.last.version}, {end} bytes, {keys} keys: {proof}")
+            keys = summary.keys + summary.expired + found.total
+            proof = "intact" if summary.has_sum else "no damage found, but it has no checksum"
+            self._say(f"{path}: RDB file, version {summary.version}, {end} bytes, {keys} keys: {proof}")
         else:
             raise CannotCheckError(f"{path} is not a snapshot, an RDB file or the manifest of an append-only file")
 
@@ -151,7 +139,7 @@ class _Check:
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
-    def _log(self, path: Path, core: Core, found: UnsupportedTypes) -> int:
+    def _log(self, path: Path, core: Core) -> int:
         """Check the files of a manifest by loading them; return the exit status."""
         try:
             manifest = decode(self._files.read(path))
@@ -162,74 +150,22 @@ class _Check:
         if missing:
             return self._report(path, 0, f"the manifest names missing files: {', '.join(missing)}")
         segments = _segment_files_near(self._files, path)
-        for number, name in enumerate(names):
+        for name in names:
             file = path.parent / name
             data = self._files.map(file)
             try:
-                load_file(name, data, core, RdbFiles(core), segments, found, now_us(), skips=True)
+                load_file(name, data, core, segments, now_us())
+            except ForeignError as error:
+                self._say(f"{file}, byte {error.offset}: {error.reason}")
+                return DAMAGED
             except DamagedError as error:
                 return self._report(file, error.offset, f"{error.reason}; {len(data) - error.offset} bytes follow")
             except TornError as error:
-                later = [other for other in names[number + 1 :] if self._files.size(path.parent / other)]
-                return self._torn(file, error.offset, len(data), later)
+                torn = "the file ends in an incomplete command or transaction, or zeros"
+                return self._report(file, error.offset, f"{torn}, of {len(data) - error.offset} bytes")
         keys = sum(len(db) for db in core.databases)
         self._say(f"{path}: log of {len(names)} files, {keys} keys: intact")
-        return self._end(path, core, found)
-
-    def _torn(self, path: Path, good: int, size: int, later: list[str]) -> int:
-        """Report a file that is good up to byte ``good``. With --fix, truncate it there, if no later files depend on
-        it. Return the exit status.
-        """
-        self._report(
-            path, good, f"the file ends in an incomplete command or transaction, or zeros, of {size - good} bytes"
-        )
-        if later:
-            self._say(f"{path}: later files depend on the damaged one: {', '.join(later)}")
-        if later or not self._fix:
-            return DAMAGED
-        with self._locked(path.parent):
-            backup = self._backup(path)
-            fd = self._files.open_append(path)
-            try:
-                self._files.cut(fd, good)
-                self._files.sync(fd)
-            finally:
-                self._files.close(fd)
-        self._say(f"{path}: truncated to {good} bytes; the original is {backup.name}")
-        return WHOLE
-
-    # -- repairing ----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _locked(self, folder: Path) -> Iterator[None]:
-        """Hold the locks of a folder and its parent, because either can be an engine's data directory.
-
-        Raises CannotCheckError if a running engine uses one of the two.
-        """
-        locks: list[int] = []
-        try:
-            for directory in (folder, folder.absolute().parent):
-                lock = self._files.lock(directory)
-                if lock is None:
-                    raise CannotCheckError(f"{directory} is in use by a running engine: nothing was changed")
-                locks.append(lock)
-            yield
-        finally:
-            for lock in locks:
-                self._files.close(lock)
-
-    def _backup(self, path: Path) -> Path:
-        """Copy a file, and sync the copy to the disk; return the copy's path."""
-        names = (path.with_name(f"{path.name}.backup-{number}") for number in count(1))
-        backup = next(name for name in names if not name.exists())
-        shutil.copyfile(path, backup)
-        fd = self._files.open_append(backup)
-        try:
-            self._files.sync(fd)
-        finally:
-            self._files.close(fd)
-        self._files.sync_directory(backup.parent)
-        return backup
+        return self._end(path, core, UnsupportedTypes())
 
 
 def _segment_files_near(files: Files, document: Path) -> SegmentFiles | None:

@@ -2,7 +2,7 @@
 
 The manifest names the files in order, in the format of Redis 7:
 
-    file appendonly.aof.3.base.aof seq 3 type b
+    file appendonly.aof.3.base.psb seq 3 type b
     file appendonly.aof.5.incr.aof seq 5 type i
 
 There is at most one base, then increments in replay order, and history files, which may be deleted. A comment line at
@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError, ForeignError, UnsupportedTypes
-from engine.core.keyspace import image
+from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
 from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.image import Image
 from engine.shell.durability import psb, rdb_file
@@ -41,8 +40,7 @@ from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.log import Log, TornError, as_block, encode_effects
 from engine.shell.durability.position import LINE_SIZE, Position, line_at
-from engine.shell.durability.rdb_file import RdbFiles
-from engine.shell.durability.recovery import LeftOutKeys, LoadError, Originals, Replay
+from engine.shell.durability.recovery import LoadError, Replay
 from engine.shell.durability.segments import SegmentFiles
 from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
@@ -174,25 +172,26 @@ def load_file(
     name: str,
     data: memoryview,
     core: Core,
-    rdb: RdbFiles,
     segments: SegmentFiles | None,
-    found: UnsupportedTypes,
     now_us: int,
-    *,
-    skips: bool,
     relieve: Callable[[], None] = lambda: None,
 ) -> int:
-    """Load one file of a log; return where its last command ends. Keys that are left out are counted in ``found``.
+    """Load one file of a log; return where its last command ends.
 
-    ``skips``: whether the rest is loaded if there are such keys. Raises DamagedError, or TornError if the file ends in
-    an incomplete command.
+    Raises DamagedError, a ForeignError if the file has types that the engine does not store, or TornError if the file
+    ends in an incomplete command.
     """
+    found = UnsupportedTypes()
+    begin = 0
     if psb.is_snapshot(data) or name.endswith(BASE_SUFFIX):
-        psb.load(data, core, segments=segments, skip_unsupported=skips, left_out=found)
-        return len(data)
-    # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
-    begin = rdb.load(data, found, expire=False) if rdb_file.is_rdb(data) else 0
-    replay = Replay(core, now_us, relieve, LeftOutKeys(core, found, skips=skips))
+        psb.load(data, core, segments=segments, left_out=found)
+        begin = len(data)
+    elif rdb_file.is_rdb(data):
+        # In a file of Redis before 7.0, commands follow the RDB data.
+        begin = rdb_file.load(data, core, found, expire=False).offset
+    if found:
+        raise UnsupportedTypesError(found)
+    replay = Replay(core, now_us, relieve)
     try:
         replay.run(data[begin:])
     except (DamagedError, TornError) as error:
@@ -227,9 +226,7 @@ class LogFiles(Writing):
         self,
         core: Core,
         files: Files,
-        rdb: RdbFiles,
         segments: SegmentFiles,
-        originals: Originals,
         directory: Path,
         name: str,
         log: Log,
@@ -241,8 +238,6 @@ class LogFiles(Writing):
         super().__init__(core, workers, clock, on_ended)
         self._files = files
         self._segments = segments
-        self._originals = originals
-        self._rdb = rdb
         self._log = log
         self._relieve = relieve
         self.directory = directory
@@ -252,8 +247,6 @@ class LogFiles(Writing):
         self._older_size = 0
         #: Position of the loaded data in a replication history, from the last line of the log.
         self.position: Position | None = None
-        #: Whether the loaded files have keys that were left out, so that the log must not be continued.
-        self.must_be_replaced = False
         #: Pause in seconds before the next automatic rewrite after a failure.
         self._pause = _FIRST_PAUSE
         #: Number of times in a row that `is_prepared` has returned False.
@@ -343,22 +336,11 @@ class LogFiles(Writing):
         if missing:
             raise LoadError(self._manifest_path, None, f"the manifest names missing files: {missing}")
         last = next((entry for entry in reversed(files) if self._size_of(entry)), None)
-        found = UnsupportedTypes(keeps_keys=True)
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
             try:
-                end = load_file(
-                    entry.name,
-                    data,
-                    self._core,
-                    self._rdb,
-                    self._segments,
-                    found,
-                    now_us,
-                    skips=self._originals.skips,
-                    relieve=self._relieve,
-                )
+                end = load_file(entry.name, data, self._core, self._segments, now_us, self._relieve)
                 # The position line must follow the last command, because a value in a command may look like a line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
@@ -368,14 +350,7 @@ class LogFiles(Writing):
                 if entry is not last or not cut:
                     how = "" if entry is not last else " (aof-load-truncated yes would truncate it there)"
                     raise LoadError(path, error.offset, "the file ends in the middle of a command" + how) from None
-                if not found:
-                    # Otherwise the file is refused, or kept and replaced.
-                    self._cut(path, error.offset)
-        try:
-            self._originals.loaded(self.directory, found)
-        except ForeignError as error:
-            raise LoadError(self.directory, None, error.reason) from None
-        self.must_be_replaced = bool(found)
+                self._cut(path, error.offset)
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 
@@ -419,11 +394,6 @@ class LogFiles(Writing):
         self.base_size = self._size_of(self.manifest.base)
         return True
 
-    def keep_original(self) -> None:
-        """Keep the files before they are replaced. Raises OSError on failure."""
-        names = [entry.name for entry in self.manifest.files]
-        self._originals.keep_log(self.directory, [*names, self._manifest_path.name])
-
     def make_directory(self) -> None:
         """Make the directory of the files if it does not exist."""
         if self._files.size(self.directory) < 0:
@@ -459,9 +429,9 @@ class LogFiles(Writing):
 
     def attempt(self) -> Attempt:
         """Return an attempt with a new temporary file for a base."""
-        return Attempt(self._files, self.directory, _TEMPORARY_BASE, ".aof")
+        return Attempt(self._files, self.directory, _TEMPORARY_BASE, ".psb")
 
-    def write_base(self, attempt: Attempt, taken: image.Image, pause: Callable[[], None] = lambda: None) -> None:
+    def write_base(self, attempt: Attempt, taken: Image, pause: Callable[[], None] = lambda: None) -> None:
         """Write a base to the attempt's temporary file and sync it.
 
         ``pause`` is called at points where the writing thread may yield.

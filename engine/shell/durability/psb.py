@@ -111,21 +111,15 @@ def _stream_from(
     rows.frombytes(table)
     columns = [rows[at::_COLUMNS] for at in range(_COLUMNS)]
     segments: list[tuple[int, Segment]] = []
-    cache = storage.cache
     for row in zip(*columns, strict=True):
-        if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
-            # Common case: a long stream may have hundreds of thousands of such segments.
-            number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
-            place = files.place(number, offset, stored, flags >> _HALF)
-            body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
-            segment = Segment(storage, body)
-            segment.sealed = True
-            segments.append((first_ms << 64 | first_seq, segment))
+        if row[4] & _STORED:
+            segments.append(_stored_from(row, parts, storage, files))
+            # A long stream may have hundreds of thousands of such segments.
             if not len(segments) % _MANY:
                 pause()
-            continue
-        segments.append(_segment_from(row, parts, storage, files))
-        pause()
+        else:
+            segments.append(_segment_from(row, parts, storage))
+            pause()
     stream = Stream.of_segments(storage, segments)
     stream.last_id, stream.max_deleted_id, stream.entries_added = ids.parse(last_id), ids.parse(max_deleted), added
     if stream.length != length:
@@ -154,24 +148,8 @@ def _stream_from(
 #: * last two columns: its offset and length in that file
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
-_UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
 _FORM_SHIFT, _HALF = 8, 32
 _LOW = (1 << _HALF) - 1
-
-
-def _stored_row(
-    body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]
-) -> tuple[int, ...]:
-    """Return the row of a stored segment, without its marks of dead entries; add its file's number to ``named``.
-
-    ``first`` is the ID of the segment's entry 0.
-    """
-    file, offset = place.location
-    named.add(file.number)
-    last = body.last_id
-    flags |= _STORED | place.total << _HALF
-    ends = first >> 64, first & _U64, last >> 64, last & _U64
-    return (file.number, body.data_size, len(body), start, flags, *ends, offset, place.size)
 
 
 def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
@@ -187,8 +165,12 @@ def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None)
     if isinstance(body, Stored):
         place = body.place
         if named is not None and isinstance(place, SegmentPlace):
-            number, *rest = _stored_row(body, place, first, segment.start, flags, named)
-            return [number | (put([dead]) + 1 << _HALF if dead else 0), *rest]
+            file, offset = place.location
+            named.add(file.number)
+            number = file.number | (put([dead]) + 1 << _HALF if dead else 0)
+            flags |= _STORED | place.total << _HALF
+            ends = *ids.split(first), *ids.split(last)
+            return [number, body.data_size, len(body), segment.start, flags, *ends, offset, place.size]
         body = body.packed()
     if isinstance(body, Packed):
         flags |= _PACKED | form_of(body) << _FORM_SHIFT
@@ -215,11 +197,10 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
     if files is None:
         raise ValueError("the file refers to segment files, but their folder is missing")
     place = files.place(number & _LOW, offset, length, flags >> _HALF)
-    last_id = ids.make(last_ms, last_seq)
-    in_use = files.is_in_use
-    body = (
-        Stored(place, count, size, last_id, storage.cache) if in_use else opened(place.read(), last_id, storage.cache)
-    )
+    last_id = last_ms << 64 | last_seq
+    body: Stored | Packed = Stored(place, count, size, last_id, storage.cache)
+    if not files.is_in_use:
+        body = opened(place.read(), last_id, storage.cache)
     segment = Segment(storage, body)
     segment.sealed, segment.start = True, start
     if flags & _HAS_DEAD:
@@ -227,16 +208,12 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
         segment.dead_count = segment.dead.count(1, start)
     if len(body) != count or (segment.dead is not None and len(segment.dead) != count):
         raise ValueError(f"a segment of {len(body)} entries instead of {count}")
-    return ids.make(first_ms, first_seq), segment
+    return first_ms << 64 | first_seq, segment
 
 
-def _segment_from(
-    row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None
-) -> tuple[int, Segment]:
+def _segment_from(row: Sequence[int], parts: Parts, storage: Storage) -> tuple[int, Segment]:
     """Return the first ID and the segment that a row describes. A sealed segment's frames stay in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
-    if flags & _STORED:
-        return _stored_from(row, parts, storage, files)
     part, at = parts[number], 0
 
     def read_bytes(length: int) -> memoryview:
@@ -395,10 +372,6 @@ class Target(Protocol):
         """Factory of streams."""
 
 
-class RecordError(Exception):
-    """A record is invalid although its checksum is right."""
-
-
 def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], None] = lambda: None) -> Iterator[bytes]:
     """Yield the records of an image. ``put`` stores a binary part and returns its number. ``pause`` is called
     repeatedly.
@@ -439,13 +412,14 @@ def decode(
                 _restore(record, parts, core, pause, segments)
                 count += 1
     except UnreadableError as error:
-        raise RecordError(str(error)) from None
+        raise DamagedError(offset, str(error)) from None
     except DamagedError as error:
-        raise RecordError(error.reason) from None
+        raise DamagedError(offset, error.reason) from None
     except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
-        raise RecordError(f"record {count} of the part that starts here is invalid: {error!r}") from error
+        reason = f"record {count} of the part that starts here is invalid: {error!r}"
+        raise DamagedError(offset, reason) from error
     if reader.has_data():
-        raise RecordError(f"record {count} of the part that starts here is incomplete")
+        raise DamagedError(offset, f"record {count} of the part that starts here is incomplete")
     return count
 
 
@@ -672,10 +646,7 @@ def load(
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
             offset = directory[3 * number]
-            try:
-                keys += decode(part, parts, core, found, offset, pause, segments, only_count=not skip_unsupported)
-            except RecordError as error:
-                raise DamagedError(offset, str(error)) from None
+            keys += decode(part, parts, core, found, offset, pause, segments, only_count=not skip_unsupported)
     return keys
 
 

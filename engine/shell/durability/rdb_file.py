@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import UnsupportedTypes
 from engine.core.formats.rdb import reader, value_reader, writer
-from engine.core.formats.rdb.reader import Loading, Summary
+from engine.core.formats.rdb.reader import Loading
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.position import Position, from_about
@@ -64,7 +63,6 @@ def write(
     image: Image,
     version: int,
     *,
-    checksum: bool,
     about: Mapping[bytes, bytes] | None = None,
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
@@ -77,7 +75,7 @@ def write(
     try:
         gathered: list[bytes] = []
         size = not_synced = 0
-        for piece in writer.write(image, version, checksum=checksum, about=about):
+        for piece in writer.write(image, version, about):
             gathered.append(piece)
             size += len(piece)
             pause()
@@ -97,36 +95,20 @@ def write(
         files.close(fd)
 
 
-class RdbFiles:
-    """Reader of RDB files into one core, with counts of the last file."""
+def load(data: memoryview, core: Core, left_out: UnsupportedTypes, *, expire: bool) -> Loading:
+    """Load the keys of a file into the core; return the reader, with its summary and the offset of the file's end.
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self.last = Summary()
-
-    def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about the last file read."""
-        return {
-            "rdb_last_load_keys_expired": self.last.expired,
-            "rdb_last_load_keys_loaded": self.last.keys,
-        }
-
-    def load(self, data: memoryview, left_out: UnsupportedTypes, *, expire: bool) -> int:
-        """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if the file is
-        damaged.
-
-        Keys of types that the engine does not store are counted in ``left_out``. ``expire``: skip expired keys.
-        """
-        core = self._core
-        loading = Loading(
-            data,
-            core.databases,
-            value_reader.makers(core.config, core.streams.new),
-            now=core.changes.now if expire else None,
-            skip_unsupported=core.config.flag("skip-unsupported-types"),
-            left_out=left_out,
-        )
-        while loading.step():
-            pass
-        self.last = loading.summary
-        return loading.offset
+    Keys of types that the engine does not store are counted in ``left_out``. ``expire``: skip expired keys. Raises
+    DamagedError if the file is damaged.
+    """
+    loading = Loading(
+        data,
+        core.databases,
+        value_reader.makers(core.config, core.streams.new),
+        now=core.changes.now if expire else None,
+        skip_unsupported=core.config.flag("skip-unsupported-types"),
+        left_out=left_out,
+    )
+    while loading.step():
+        pass
+    return loading

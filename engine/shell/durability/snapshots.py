@@ -5,6 +5,11 @@ loaded by Redis. A snapshot in the engine's own format, next to it (``dump.psb``
 The first bytes of a file, not its name, determine its format. If there is a file for each format, startup loads the
 file that contains the later timestamp.
 
+A file with types that the engine does not store is refused, or loaded without these keys (``skip-unsupported-types``).
+Later saves replace it by a file that lacks them. So when it is loaded, it gets a second name next to it,
+``original-1-NAME`` or the next free number: a hard link, which needs no space, and a crash between two steps loses
+neither name. A later process then needs not know how the data was loaded.
+
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
 starts a save immediately.
 """
@@ -15,19 +20,20 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError, UnsupportedTypes
+from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.rdb.reader import Summary
 from engine.core.keyspace.image import Image
 from engine.settings.kinds import SavePoint
 from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files
 from engine.shell.durability.position import Position
-from engine.shell.durability.rdb_file import RdbFiles
-from engine.shell.durability.recovery import LoadError, Originals
+from engine.shell.durability.recovery import LoadError
 from engine.shell.durability.segments import SegmentFiles
 from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
@@ -47,9 +53,7 @@ class Snapshots(Writing):
         self,
         core: Core,
         files: Files,
-        rdb: RdbFiles,
         segments: SegmentFiles,
-        originals: Originals,
         workers: Workers,
         clock: Callable[[], float],
         now_ms: Callable[[], int],
@@ -57,11 +61,12 @@ class Snapshots(Writing):
     ) -> None:
         super().__init__(core, workers, clock, on_ended)
         self._files = files
-        self._rdb = rdb
         self._segments = segments
-        self._originals = originals
         self._now_ms = now_ms
         self.last_save_ms = now_ms()
+        #: Summary of the RDB file that was loaded, and the number of items that it or a snapshot had and were left out.
+        self._loaded = Summary()
+        self.left_out = 0
         #: Number of snapshots written since the start or CONFIG RESETSTAT.
         self.saves = 0
         #: Returns the data's position in a replication history, to be stored in files.
@@ -102,7 +107,8 @@ class Snapshots(Writing):
             "rdb_last_bgsave_time_sec": self._last_seconds,
             "rdb_current_bgsave_time_sec": self._seconds,
             "rdb_saves": self.saves,
-            **self._rdb.facts(),
+            "rdb_last_load_keys_expired": self._loaded.expired,
+            "rdb_last_load_keys_loaded": self._loaded.keys,
         }
 
     def load(self) -> Path | None:
@@ -116,27 +122,42 @@ class Snapshots(Writing):
             return None
         data = self._files.map(path)
         found = UnsupportedTypes()
+        skips = self._core.config.flag("skip-unsupported-types")
         with _naming(path):
             if rdb_file.is_rdb(data):
                 self.saved_position = rdb_file.position_of(data)
-                end = self._rdb.load(data, found, expire=self.saved_position is None)
+                loading = rdb_file.load(data, self._core, found, expire=self.saved_position is None)
+                end, self._loaded = loading.offset, loading.summary
                 if end < len(data):
                     raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
             else:
-                skips = self._originals.skips
                 psb.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
                 self.saved_position = psb.position_of(data)
-            self._originals.loaded(path, found)
+            if found and not skips:
+                reason = f"{UnsupportedTypesError(found).reason}; 'skip-unsupported-types yes' loads the rest"
+                raise DamagedError(found.offset, reason)
+        self.left_out = found.total
         if found:
-            self.keep_originals()
+            LOG.warning("%s: left out %s (skip-unsupported-types)", path, found)
+            # Later saves may replace the file of either format.
+            for original in self._paths().values():
+                self._keep(original)
         return path
 
-    def keep_originals(self) -> None:
-        """Keep the file of each format, because data next to it or in it was loaded in part: later saves may replace
-        any of them. Raises OSError on failure.
-        """
-        for path in self._paths().values():
-            self._originals.keep(path)
+    def _keep(self, path: Path) -> None:
+        """Give a file that exists a second name, unless an earlier start did. Raises OSError on failure."""
+        files, documents = self._files, self._segments.documents
+        if files.size(path) < 0:
+            return
+        kept = re.compile(rf"original-[0-9]+-{re.escape(path.name)}")
+        others = [path.with_name(name) for name in files.names(path.parent) if kept.fullmatch(name)]
+        if not any(files.is_same(path, other) for other in others):
+            names = (path.with_name(f"original-{number}-{path.name}") for number in count(1))
+            target = next(name for name in names if name not in others)
+            files.link(path, target)
+            documents.note(target, documents.named_by(path))
+            LOG.warning("kept the original of %s as %s", path, target)
+        files.sync_directory(path.parent)
 
     def _newest(self) -> Path | None:
         """Return the file with the later timestamp, None if no file exists. Raises LoadError if a file is damaged."""
@@ -196,7 +217,7 @@ class Snapshots(Writing):
         """
         config, files, path = self._core.config, self._files, self.path
         attempt = Attempt(files, path.parent, "temp-", _SUFFIXES[config.text("save-format")])
-        version, checksum = config.integer("rdb-version"), config.flag("rdbchecksum")
+        version = config.integer("rdb-version")
         is_own = config.text("save-format") == b"psb"
         about = position.about if position is not None else {}
         segments = self._segments if self._segments.is_in_use else None
@@ -212,7 +233,6 @@ class Snapshots(Writing):
                     attempt.temporary,
                     taken,
                     version,
-                    checksum=checksum,
                     about=about,
                     check=attempt.check,
                     pause=pause,

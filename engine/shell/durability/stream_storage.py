@@ -7,7 +7,6 @@ removed when neither a snapshot nor the log's base refers to them any more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.packer import pack
 from engine.core.streams.segment import Storage
 from engine.settings.config import Config
-from engine.settings.kinds import ConfigError
 from engine.shell.durability import psb
 from engine.shell.durability.background import Background
 from engine.shell.durability.files import Files
@@ -64,27 +62,19 @@ class StreamStorage:
             files, directory / FOLDER, lambda: config.integer("stream-file-size"), is_in_use=disk
         )
 
-    def check(self) -> None:
-        """Raise a ConfigError if the directives contradict each other."""
-        if self.segments.is_in_use and not self._config.flag("stream-cold-compression"):
-            raise ConfigError("stream-storage disk needs stream-cold-compression yes")
-
     def start(self, log_folder: Path) -> None:
         """Find the existing segment files, and which of them the log's base and the snapshots refer to.
 
         Call this before anything is loaded. Raises OSError if a file cannot be read.
         """
         self._log_folder = log_folder
-        self._config.on_change("stream-cold-compression", self.check)
         self._config.on_change("stream-cache-size", self._follow)
         self._follow()
         self.segments.find_files()
         self._storage.sealed.stores = self.segments.is_in_use
         if not self.segments.is_in_use and not self.segments.has_files:
             return
-        kept = re.compile(rf"original-[0-9]+-{re.escape(log_folder.name)}")
-        folders = [self._directory / name for name in self._files.names(self._directory) if kept.fullmatch(name)]
-        for folder in (self._directory, log_folder, *folders):
+        for folder in (self._directory, log_folder):
             for name in self._files.names(folder):
                 if name.endswith(".psb") and not name.startswith("temp-"):
                     self._note_document(folder / name)

@@ -84,7 +84,6 @@ class ColdPacker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._batch = batch
         self._most_waiting = most_waiting
-        self._most_unpacked = most_unpacked
         self._ticker: Ticker | None = None
         #: Whether the thread is working.
         self.is_working = False
@@ -99,7 +98,7 @@ class ColdPacker:
         self._searches_since_trim = 0
         self._shelf = shelf
         storage.sealed.stores = shelf is not None
-        storage.sealed.relieve = self._pack_at_once
+        storage.sealed.relieve, storage.sealed.most = self._pack_at_once, most_unpacked
         #: Packed segments to be stored.
         self._unstored: deque[weakref.ref[Segment]] = deque()
         #: Number of searches until the next attempt to store packed segments.
@@ -119,7 +118,6 @@ class ColdPacker:
 
     def search(self) -> None:
         """Give the thread work if it has none: segments to pack or to store, or memory to return."""
-        self._storage.sealed.most = self._most_unpacked if self._config.flag("stream-cold-compression") else None
         age = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
         self._queued.append(len(self._storage.sealed))
         while len(self._queued) > age:
@@ -136,8 +134,6 @@ class ColdPacker:
 
     def _pack(self) -> bool:
         """Give the thread a batch of cold segments; return whether there are any."""
-        if not self._config.flag("stream-cold-compression"):
-            return False
         storage = self._storage
         waiting = len(storage.sealed)
         oldest = max(min(self._queued[0], waiting) if self._knows_age else 0, waiting - self._most_waiting)

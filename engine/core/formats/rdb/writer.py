@@ -292,18 +292,16 @@ EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
 _PIECE = 4096
 
 
-def write(
-    image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
-) -> Iterator[bytes]:
+def write(image: Image, version: int, about: Mapping[bytes, bytes] | None = None) -> Iterator[bytes]:
     """Yield the file in pieces, in a version of Redis's format.
 
-    Without ``checksum``, the checksum is 0, which means "not computed". ``about`` contains additional auxiliary fields.
+    ``about`` contains additional auxiliary fields.
     An empty piece only lets other tasks run.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):
         yield piece
-        if checksum and total.add(piece):
+        if total.add(piece):
             yield b""
     yield total.total().to_bytes(8, "little")
 

@@ -23,8 +23,6 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.redis
 
-RESP = ("--aof-use-rdb-preamble", "no")
-
 
 @pytest.fixture(autouse=True)
 def _needs_redis() -> None:
@@ -34,10 +32,8 @@ def _needs_redis() -> None:
 @contextmanager
 def redis_on(directory: Path, *flags: str) -> Iterator[Callable[..., Any]]:
     """Yield a function that runs commands on a redis-server whose append-only file is in ``directory``."""
-    with (
-        servers.redis("--dir", str(directory), "--appendonly", "yes", *RESP, *flags) as running,
-        Connection(running) as client,
-    ):
+    flags = ("--dir", str(directory), "--appendonly", "yes", "--aof-use-rdb-preamble", "no", *flags)
+    with servers.redis(*flags) as running, Connection(running) as client:
         yield client.run
 
 
@@ -112,9 +108,13 @@ def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("stamps", ["no", "yes"])
 def test_the_engine_loads_the_directory_of_redis(tmp_path, seed, stamps):
-    """The engine loads all data from the directory of a Redis that has run random commands, and Redis loads it back."""
+    """The engine loads all data from the directory of a Redis that has run random commands, and Redis loads it back.
+
+    The base consists of commands or, with timestamps in the log, is an RDB file.
+    """
     random = Random(seed)
-    with redis_on(tmp_path, "--aof-timestamp-enabled", stamps, "--stream-node-max-entries", "5") as ask:
+    flags = ("--aof-timestamp-enabled", stamps, "--aof-use-rdb-preamble", stamps, "--stream-node-max-entries", "5")
+    with redis_on(tmp_path, *flags) as ask:
         known: list[bytes] = []
         for number in range(300):
             key = random.choice((b"a", b"b"))
@@ -177,41 +177,3 @@ def test_redis_rejects_a_base_in_the_engine_s_format(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode != 0
     assert "Bad file format" in done.stdout
-
-
-def test_the_engine_loads_an_rdb_base_of_redis(tmp_path):
-    """The engine loads Redis's default base, an RDB file with a log after it, and continues to write."""
-    with redis_on(tmp_path, "--aof-use-rdb-preamble", "yes") as ask:
-        fill(ask)
-        ask("BGREWRITEAOF")
-        wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
-        ask("XADD", "s", "9000-1", "behind", "the base")
-        wanted = facts(ask)
-        now_us = int(ask("TIME")[0]) * 10**6
-    assert list((tmp_path / "appendonlydir").glob("*.base.rdb"))
-    engine = Engine(tmp_path, now_us=now_us)
-    assert facts(asker(engine)) == wanted
-    engine.run("XADD s 9000-2 ours v")
-    engine.die()
-    assert Engine(tmp_path, now_us=now_us).run("XLEN s") == wanted[b"s"]["about"][b"length"] + 1
-
-
-def fill(ask: Any) -> None:
-    """Create keys of every type that both servers support, with small and large values."""
-    ask("SET", "string", "hello")
-    ask("SET", "number", "-12345")
-    ask("SET", "repeats", "abcabc" * 500)
-    ask("SET", "expires", "later", "PX", 10**8)
-    ask("HSET", "hash", "a", "1", "b", "x" * 50)
-    ask("HSET", "big", *[word for number in range(700) for word in (f"f{number}", f"v{number}")])
-    for number in range(1, 300):
-        ask("XADD", "s", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))
-    ask("XADD", "s", "5000-0", "other", "fields", "than", "before", "n", "17")
-    ask("XDEL", "s", "1-4", "2-7")
-    ask("XGROUP", "CREATE", "s", "g", "0")
-    ask("XGROUP", "CREATE", "s", "empty", "$")
-    for consumer, count in (("alice", 30), ("bob", 5), ("alice", 30)):
-        ask("XREADGROUP", "GROUP", "g", consumer, "COUNT", count, "STREAMS", "s", ">")
-    ask("XGROUP", "CREATECONSUMER", "s", "g", "idle")
-    ask("XACK", "s", "g", "1-5", "3-10")
-    ask("XDEL", "s", "2-8")

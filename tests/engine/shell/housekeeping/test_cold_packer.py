@@ -144,22 +144,6 @@ def test_different_entries_stay_frames_when_read_as_columns():
     packer.stop()
 
 
-def test_no_compression_leaves_segments_as_they_are():
-    """With stream-cold-compression no, segments are not packed."""
-    core, stream = filled()
-    core.config.change([(b"stream-cold-compression", b"no"), (b"stream-cold-age", b"0")])
-
-    async def run() -> None:
-        packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
-        packer.start()
-        packer.search()
-        packer.search()
-        packer.stop()
-
-    asyncio.run(run())
-    assert all(isinstance(segment.body, Plain) for segment in stream.segments())
-
-
 class Hand:
     """An event loop driven by the test: its thread works at once or on request, and its timers never fire."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 
 import pytest
@@ -144,14 +145,14 @@ def test_accepted_entries_are_kept_when_memory_is_full(pipeline: int) -> None:
     """When memory is full, XADD is rejected, accepted entries are kept, XACK and XTRIM work, and DEL frees memory."""
     with servers.engine() as engine, Connection(engine) as client:
         limit = info(client, "used_memory") + (24 << 20)
-        client.run("CONFIG", "SET", "maxmemory", str(limit), "stream-cold-compression", "no")
+        client.run("CONFIG", "SET", "maxmemory", str(limit))
         assert info(client, "maxmemory") == limit
         client.run("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
-        value = b"x" * 4000
-        command = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4000\r\n" + value + b"\r\n"
+        command = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4000\r\n%b\r\n"
         accepted, refused = [], False
         while not refused:
-            client.socket.sendall(command * pipeline)
+            # Random values cannot be compressed.
+            client.socket.sendall(b"".join(command % os.urandom(4000) for _ in range(pipeline)))
             for reply in [client.receive() for _ in range(pipeline)]:
                 if isinstance(reply, bytes):
                     accepted.append(reply)

@@ -15,7 +15,6 @@ from tests.engine.shell.durability.background.by_hand import (
     restarted,
     without_log,
 )
-from tests.harness.replay import state
 
 
 @pytest.mark.parametrize("tried", [False, True])
@@ -128,29 +127,6 @@ def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path):
     engine.workers.run()
     ended(engine)
     assert len(entries(restarted(engine))) == 50
-
-
-@pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
-def test_changes_during_the_capture_are_not_in_the_image(tmp_path, line):
-    """A snapshot has the values at the time of BGSAVE, although hundreds of streams take several iterations.
-
-    After BGREWRITEAOF, the log also has the changes that were made meanwhile.
-    """
-    settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}
-    engine = life_of(tmp_path, **settings)
-    for number in range(450):
-        engine.run(f"XADD s{number} 1-0 f v")
-    expected = state(engine.core)
-    engine.run(line)
-    engine.workers.run()
-    assert engine.info()["rdb_bgsave_in_progress"] or engine.info()["aof_rewrite_in_progress"]
-    for number in range(20):
-        engine.run(f"XADD s{19 - number} * f v")
-    engine.workers.run()
-    assert engine.info()["rdb_last_bgsave_status"] == engine.info()["aof_last_bgrewrite_status"] == "ok"
-    if line == "BGREWRITEAOF":
-        expected = state(engine.core)
-    assert state(restarted(engine, **settings).core) == expected
 
 
 def test_an_unneeded_image_is_abandoned(tmp_path):

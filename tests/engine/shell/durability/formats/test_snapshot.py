@@ -132,14 +132,12 @@ def test_sealed_segments_are_not_copied(tmp_path):
 
 
 def test_writing_in_a_thread_pauses_after_each_key(tmp_path):
-    """Writing a base of the log calls the pause function at least once per key."""
+    """Writing a snapshot calls the pause function at least once per key."""
     engine, pauses = Engine(tmp_path), list[None]()
     for number in range(50):
         engine.run(f"HSET key-{number} f v")
-    core, log = engine.core, engine.durability.log_files
-    attempt = log.attempt()
-    taken = image.capture(core.databases, core.changes.now)
-    log.write_base(attempt, taken, lambda: pauses.append(None))
+    taken = image.capture(engine.core.databases, engine.core.changes.now)
+    psb.write(Files(), tmp_path / "written", taken, pause=lambda: pauses.append(None))
     assert len(pauses) >= 50
     taken.free()
     assert list(taken.databases[0].items()) == []

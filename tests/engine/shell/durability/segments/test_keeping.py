@@ -251,16 +251,6 @@ def test_storage_in_memory_ignores_unused_snapshots(tmp_path, caplog):
     again.die()
 
 
-def test_compression_cannot_be_switched_off(tmp_path):
-    """Segments are stored compressed: stream-cold-compression no is rejected, at startup and later."""
-    engine = filled(tmp_path)
-    assert "needs stream-cold-compression" in engine.run("CONFIG SET stream-cold-compression no")
-    assert "immutable" in engine.run("CONFIG SET stream-storage memory")
-    engine.die()
-    with pytest.raises(ConfigError, match="needs stream-cold-compression"):
-        Engine(tmp_path, Disk(), **DISK, stream_cold_compression="no")
-
-
 def test_an_rdb_file_contains_the_entries(tmp_path):
     """An RDB file is complete without the segment files."""
     engine = filled(tmp_path)

@@ -17,7 +17,6 @@ from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.compressed.packed import SpanCache
 from engine.core.streams.packer import pack
 from engine.core.streams.segment import Plain
-from engine.shell.durability import segments as segment_file
 from engine.shell.durability import segments as store
 from streamwire.frames import frame
 from tests.faults.disk import Disk
@@ -165,22 +164,6 @@ def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dea
     files.close()
 
 
-def test_a_deleted_file_is_written_again(tmp_path):
-    """The content of a deleted file is still readable, and is written to another file before documents refer to it."""
-    files = segment_files(tmp_path)
-    body = stored(files, 1)
-    files.sync()
-    body.place.location[0].path.unlink()
-    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on disk: it is being rewritten"):
-        files.sync()
-    files.tidy(now)
-    files.sync()
-    assert body.place.location[0].number == 2
-    assert body.packed().frames(0, 50) == packed(1).frames(0, 50)
-    assert names(tmp_path) == ["segments-0000000002.pss"]
-    files.close()
-
-
 def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
     """The readable records of a truncated file are moved; syncing fails while streams refer to the other records."""
     files = segment_files(tmp_path)
@@ -199,22 +182,6 @@ def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
     bodies.pop()
     gc.collect()
     files.tidy(now)
-    files.sync()
-    files.close()
-
-
-def test_few_files_are_open(tmp_path, monkeypatch):
-    """Only the few files that were read last stay open, and all files can be read again."""
-    monkeypatch.setattr(segment_file, "MOST_OPEN", 3)
-    opened = len(list(Path("/proc/self/fd").iterdir()))
-    files = segment_files(tmp_path, file_size=1)
-    bodies = [stored(files, number) for number in range(20)]
-    assert len(names(tmp_path)) == 20
-    for _ in range(2):
-        for number, body in enumerate(bodies):
-            body.cache.clear()
-            assert body.packed().frames(0, 50) == packed(number).frames(0, 50)
-        assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 4
     files.sync()
     files.close()
 
