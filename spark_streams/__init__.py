@@ -70,7 +70,6 @@ class Options(TypedDict, total=False):
     streamPatternRefreshMs: int | str | timedelta
     startingOffsets: str | Mapping[str, str]
     startingTimestamp: str | int | datetime | Mapping[str, str | int]
-    startingOffsetsByTimestampStrategy: Literal["wait", "latest", "error"]
     endingOffsets: str | Mapping[str, str]
     endingTimestamp: str | int | datetime | Mapping[str, str | int]
     failOnMissingStream: bool
@@ -89,7 +88,6 @@ class Options(TypedDict, total=False):
     maxEntriesPerTrigger: int | str
     minEntriesPerTrigger: int | str
     maxTriggerDelay: int | str | timedelta
-    maxBytesPerTrigger: int | str
     idleWaitMs: int | str | timedelta
     minPartitions: int | str
     maxPartitions: int | str
@@ -103,7 +101,6 @@ class Options(TypedDict, total=False):
     columnNameOfCorruptRecord: str
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
-    saveMode: Literal["append", "error", "ignore"]
     overwriteUnread: bool
     writeId: str
     fenceRetentionMs: int | str | timedelta
@@ -114,12 +111,9 @@ class Options(TypedDict, total=False):
     keyColumn: str
     partitions: int | str
     keepIds: bool
-    nomkstream: bool
     maxlen: int | str
-    minid: str
     retentionMs: int | str | timedelta
     approximate: bool
-    refPolicy: Literal["keepref", "delref", "acked"]
 # end of options
 # fmt: on
 

@@ -238,11 +238,6 @@ _TABLE: dict[str, Condition] = {
         "The stream '{stream}' has no consumer group '{group}' to start from.",
         "Create the group, or set startingOffsets to a value other than 'group'.",
     ),
-    "NO_ENTRY_AT_TIME": Condition(
-        StreamError,
-        "The stream '{stream}' ends at {last} and has no entry at or after {time}, the start of the query.",
-        "Set an earlier startingTimestamp, or startingOffsetsByTimestampStrategy to wait or latest.",
-    ),
     "OFFSET_VERSION": Condition(
         StreamError,
         "The checkpoint's offset has version {version}; this connector reads versions up to {known}.",
@@ -379,11 +374,6 @@ _TABLE: dict[str, Condition] = {
         "the rows.",
         "Check the replicas, or increase waitTimeoutMs.",
     ),
-    "NO_REF_POLICY": Condition(
-        ServerError,
-        "{address} does not support reference policies, so refPolicy cannot be '{policy}'. Nothing was written.",
-        "Remove the option, or use Redis 8.2 or later, or the engine.",
-    ),
     "RECORDS_EVICTED": Condition(
         ServerError,
         "{address} may evict the records that prevent rows from being written twice: its maxmemory-policy is "
@@ -391,11 +381,6 @@ _TABLE: dict[str, Condition] = {
         "Set maxmemory-policy noeviction there, or write to another server. To accept duplicate rows, set the option "
         "allowEviction. With a volatile policy, fenceRetentionMs=0 prevents the eviction of a streaming query's "
         "records.",
-    ),
-    "STREAM_EXISTS": Condition(
-        WriteError,
-        "The stream '{stream}' at {address} already exists, and saveMode is 'error'.",
-        "Write to another stream, or set saveMode to append.",
     ),
     "OVERWRITE_UNREAD": Condition(
         WriteError,

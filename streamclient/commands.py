@@ -31,9 +31,8 @@ class Need(StrEnum):
     SEE_EVICTION = "checking that records of exactly-once writes are not evicted (not needed)"
     SEE_DELETION = "detecting that a stream of exactly-once writes was deleted and refilled (not needed)"
     APPEND = "writing with append"
-    TRIM_ON_WRITE = "maxlen, minid, retentionMs"
+    TRIM_ON_WRITE = "maxlen, retentionMs"
     OVERWRITE = "mode overwrite"
-    SAVE_MODE = "saveMode"
     WAIT_REPLICAS = "waitReplicas"
     READ = "reading without a group"
     READ_GROUP = "reading with a group"
@@ -128,7 +127,7 @@ COMMANDS: dict[str, Sent] = {
         probe=(KEY, "-", "+", "COUNT", 1),
     ),
     "XTRIM": Sent(1, True, (Need.TRIM_ON_WRITE, Need.OVERWRITE, Need.TRIM_ON_COMMIT), probe=(KEY, "MAXLEN", 0)),
-    "EXISTS": Sent(1, True, (Need.SAVE_MODE, Need.CLUSTER)),
+    "EXISTS": Sent(1, True, (Need.CLUSTER,)),
     "WAIT": Sent(0, False, (Need.WAIT_REPLICAS,)),
     "XINFO GROUPS": Sent(
         2,

@@ -181,7 +181,7 @@ def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOpti
     named = {name: text for name, text in given.items() if name.lower() != SESSION_ZONE.lower()}
     connect, read = _READ.parse(named, streaming=streaming)
     options = ReadOptions(**read, session_zone=zone)
-    if streaming is False and options.group is not None and "group" not in options.starting_kinds:
+    if streaming is False and options.group is not None and "group" not in options.starting.kinds:
         refuse(options, "group", "a batch read uses it only with startingOffsets=group: remove it")
     return ConnectOptions(**connect), options
 
@@ -303,10 +303,9 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
             Need.WRITE_ONCE,
             Need.WRITE_AGAIN,
         ]
-    trims = options.maxlen is not None or options.minid is not None or options.retention is not None
+    trims = options.maxlen is not None or options.retention is not None
     rows += [Need.TRIM_ON_WRITE] if trims else []
     rows += [Need.OVERWRITE] if overwrite else []
-    rows += [Need.SAVE_MODE] if options.save_mode != "append" else []
     rows += [Need.WAIT_REPLICAS] if options.wait_replicas else []
     return _rules(keys, [*rows, *_of_connection(address)])
 

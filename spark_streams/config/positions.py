@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,51 +22,43 @@ Kind = Literal["earliest", "latest", "group", "id"]
 
 @dataclass(frozen=True)
 class Position:
-    """A position in a stream. `after`, for the kind "id": the ID after which a read starts, or at which it ends.
-
-    `time`: text of the time from which the position was made; empty for other positions.
-    """
+    """A position in a stream. `after`, for the kind "id": the ID after which a read starts, or at which it ends."""
 
     kind: Kind
     after: StreamId | None = None
-    time: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Positions:
     """Positions of streams: one position for all streams (`default`), or one for each stream (`each`)."""
 
-    default: Position | None
-    each: Mapping[str, Position]
-
-    def of(self, stream: str) -> Position:
-        position = self.each.get(stream, self.default)
-        if position is None:
-            raise KeyError(stream)  # cannot happen: parsing checks that every stream is named
-        return position
+    default: Position | None = None
+    each: Mapping[str, Position] = field(default_factory=dict)
 
     def get(self, stream: str, otherwise: Position) -> Position:
-        """Like `of`, but return `otherwise` for a stream without a position, such as one found by a pattern."""
+        """Return the position of a stream; `otherwise` if it has none, such as a stream found by a pattern."""
         return self.each.get(stream, self.default or otherwise)
 
+    @property
     def kinds(self) -> set[Kind]:
+        """The kinds of all positions."""
         return {position.kind for position in (self.default, *self.each.values()) if position is not None}
 
 
-def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
+def parse_start(text: str, streams: Collection[str]) -> Positions:
     """Return the start positions of a read.
 
-    JSON must name exactly these streams. If `streams` is None, because a pattern finds the streams, JSON may name any.
+    JSON must name exactly these streams. Without streams, because a pattern finds them, JSON may name any.
     """
     return _parse(text, streams, lambda value: _position(value, end=False))
 
 
-def parse_end(text: str, streams: tuple[str, ...] | None) -> Positions:
+def parse_end(text: str, streams: Collection[str]) -> Positions:
     """Return the end positions of a read; see `parse_start`."""
     return _parse(text, streams, lambda value: _position(value, end=True))
 
 
-def parse_times(text: str, streams: tuple[str, ...] | None, zone: str = time_zones.UTC) -> Positions:
+def parse_times(text: str, streams: Collection[str], zone: str = time_zones.UTC) -> Positions:
     """Return the positions before the first entry at or after a time, given in milliseconds since 1970 or as ISO 8601.
 
     A time without a zone is in `zone`.
@@ -74,15 +66,15 @@ def parse_times(text: str, streams: tuple[str, ...] | None, zone: str = time_zon
     return _parse(text, streams, lambda value: _time(value, zone))
 
 
-def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Position]) -> Positions:
+def _parse(text: str, streams: Collection[str], read: Callable[[str], Position]) -> Positions:
     text = text.strip()
     if not text.startswith("{"):
-        return Positions(read(text), {})
+        return Positions(read(text))
     try:
         given: dict[str, Any] = json.loads(text)
     except ValueError:
         raise InvalidTextError("it is not JSON") from None
-    if streams is not None:
+    if streams:
         unknown = sorted(set(given) - set(streams))
         missing = sorted(set(streams) - set(given))
         if unknown:
@@ -114,7 +106,7 @@ def _time(text: str, zone: str) -> Position:
         raise InvalidTextError(
             "it must be milliseconds since 1970, an ISO 8601 time, or JSON with one of these per stream"
         ) from None
-    return Position("id", StreamId(milliseconds, 0).before(), text)
+    return Position("id", StreamId(milliseconds, 0).before())
 
 
 def _position(text: str, *, end: bool) -> Position:

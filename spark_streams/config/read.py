@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from spark_streams.config import positions, time_zones
@@ -105,13 +105,6 @@ class RangeOptions:
         "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds "
         "since 1970, ISO 8601 (a time without a zone is in `timeZone` or UTC), or JSON with one of these per stream.",
         aliases=("startingOffsetsByTimestamp",),
-    )
-    timestamp_strategy: Literal["wait", "latest", "error"] = option(
-        "startingOffsetsByTimestampStrategy",
-        choice("wait", "latest", "error"),
-        "wait",
-        "Behaviour of a new query if a stream has no entry at or after `startingTimestamp`: skip entries until that "
-        "time (`wait`), read all new entries (`latest`) or fail (`error`).",
     )
     ending_offsets: str | None = option(
         "endingOffsets",
@@ -271,14 +264,6 @@ class LimitOptions:
         "Maximum wait for `minEntriesPerTrigger`.",
         streaming_only=True,
     )
-    max_bytes: int | None = option(
-        "maxBytesPerTrigger",
-        whole(1),
-        None,
-        "Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with "
-        "`consume=shared`.",
-        streaming_only=True,
-    )
     idle_wait: int = option(
         "idleWaitMs",
         duration(),
@@ -337,7 +322,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
             refuse(self, "min_entries", "it must not be more than maxEntriesPerTrigger")
         if self.max_partitions is not None and self.min_partitions > self.max_partitions:
             refuse(self, "min_partitions", "it must not be more than maxPartitions")
-        if "group" in self.starting_kinds and self.group is None:
+        if "group" in self.starting.kinds and self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "starting_offsets"), value="group")
         _ = self.ending  # parsed here so that an invalid value fails early
 
@@ -355,13 +340,9 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":
             refuse(self, "ack", "with consume=shared it must be 'commit'")
-        for name in ("min_entries", "max_bytes"):
-            if getattr(self, name) is not None:
-                refuse(
-                    self,
-                    name,
-                    "with consume=shared, other consumers also read entries, so the query cannot count them in advance",
-                )
+        if self.min_entries is not None:
+            reason = "with consume=shared, other consumers also read entries, so the query cannot count them in advance"
+            refuse(self, "min_entries", reason)
 
     def _check_dead_letters(self) -> None:
         if self.max_deliveries is not None and self.dead_letters is None:
@@ -387,25 +368,20 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
         return self.consume == "shared"
 
     @cached_property
-    def starting(self) -> Positions | None:
-        """The start positions; None if the user did not set any."""
-        return self._positions("starting_offsets", positions.parse_start) or self._times("starting_timestamp")
-
-    @property
-    def starting_kinds(self) -> Collection[str]:
-        """The kinds of start positions that the user has set."""
-        return () if self.starting is None else self.starting.kinds()
+    def starting(self) -> Positions:
+        """The start positions that the user has set."""
+        return self._positions("starting_offsets", "starting_timestamp", positions.parse_start)
 
     @cached_property
-    def ending(self) -> Positions | None:
-        """The end positions; None if the user did not set any."""
-        return self._positions("ending_offsets", positions.parse_end) or self._times("ending_timestamp")
+    def ending(self) -> Positions:
+        """The end positions that the user has set."""
+        return self._positions("ending_offsets", "ending_timestamp", positions.parse_end)
 
-    def _times(self, field: str) -> Positions | None:
+    def _positions(self, offsets: str, time: str, parse: Callable[[str, Collection[str]], Positions]) -> Positions:
+        """Return the positions in the option `offsets`, which `parse` parses, or in the option `time`."""
         zone = self.zone or time_zones.UTC
-        return self._positions(field, lambda text, streams: positions.parse_times(text, streams, zone))
-
-    def _positions(self, field: str, parse: Callable[[str, tuple[str, ...] | None], Positions]) -> Positions | None:
-        text: str | None = getattr(self, field)
-        streams = self.streams or None  # None: a pattern finds them later
-        return None if text is None else parsed(name_of(self, field), lambda given: parse(given, streams), text)
+        for field, read in ((offsets, parse), (time, partial(positions.parse_times, zone=zone))):
+            text: str | None = getattr(self, field)
+            if text is not None:
+                return parsed(name_of(self, field), lambda given, read=read: read(given, self.streams), text)
+        return Positions()

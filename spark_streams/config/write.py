@@ -11,10 +11,7 @@ from typing import Literal
 from spark_streams.config.common import CommonOptions, SchemaOptions
 from streamclient.config.option import (
     FLAG,
-    STREAM_ID,
     TEXT,
-    Kind,
-    check_exclusive,
     choice,
     conflict,
     duration,
@@ -23,10 +20,6 @@ from streamclient.config.option import (
     refuse,
     whole,
 )
-from streamwire.stream_id import StreamId
-
-RefPolicy = Literal["keepref", "delref", "acked"]
-_REF_POLICY: Kind[RefPolicy] = choice("keepref", "delref", "acked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +34,6 @@ class GuaranteeOptions:
         "transaction. `atomic`: once, with one transaction for all rows of a task and stream (several if only some "
         "rows have their own IDs). `staged`: once, even if the batch is repeated with other partitions, rows or order; "
         "the driver publishes the rows at the end of the batch. `append`: again in each repetition.",
-    )
-    save_mode: Literal["append", "error", "ignore"] = option(
-        "saveMode",
-        choice("append", "error", "ignore"),
-        "append",
-        'Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore` '
-        '(write nothing). Spark refuses `mode("error")` and `mode("ignore")`.',
-        batch_only=True,
     )
     overwrites_unread: bool = option(
         "overwriteUnread",
@@ -116,9 +101,6 @@ class TargetOptions:
         "Whether a column `_id` gives the entries their IDs, which must be larger than all IDs in the stream. If "
         "false, the server chooses the IDs.",
     )
-    nomkstream: bool = option(
-        "nomkstream", FLAG, False, "Whether a write fails if the stream is missing. If false, the stream is created."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +108,6 @@ class TrimOptions:
     """Writing: trimming, after each chunk."""
 
     maxlen: int | None = option("maxlen", whole(0), None, "Maximum entries in the stream; the oldest are removed.")
-    minid: StreamId | None = option(
-        "minid", STREAM_ID, None, "Smallest ID to keep; entries with smaller IDs are removed."
-    )
     retention: int | None = option(
         "retentionMs", duration(), None, "Maximum age of entries, by their IDs; older entries are removed."
     )
@@ -137,14 +116,6 @@ class TrimOptions:
         FLAG,
         True,
         "Whether trimming is approximate (`~`), which is cheaper but may keep extra entries.",
-    )
-    ref_policy: RefPolicy | None = option(
-        "refPolicy",
-        _REF_POLICY,
-        None,
-        "How trimming treats pending entries (Redis 8.2 and later, the engine). `keepref` leaves them pending, "
-        "`delref` removes them from the groups too, and `acked` trims only entries that every group has read and "
-        "acknowledged.",
     )
 
 
@@ -157,13 +128,8 @@ class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, SchemaOptions, 
         if self.value_format == "debezium":
             refuse(self, "value_format", "it is for reading only: only Debezium writes this format")
         self.check_schemas(self.value_format, writes=True)
-        check_exclusive(self, "minid", "retention")
         for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):
             if getattr(self, name) is not None and getattr(self, needed) is None:
                 refuse(self, name, f"it needs '{name_of(self, needed)}' as well")
-        if self.save_mode != "append" and (self.stream is None or self.partitions is not None):
-            refuse(self, "save_mode", "it needs a single 'stream'")
-        if self.ref_policy is not None and self.maxlen is None and self.minid is None and self.retention is None:
-            refuse(self, "ref_policy", "nothing is trimmed: it needs maxlen, minid or retentionMs")
         if self.write_id is not None and self.mode == "append":
             conflict(self, "write_id", "mode")

@@ -21,7 +21,7 @@ from spark_streams.errors import fail, headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.partition import TaskReader
-from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
+from spark_streams.read.query.selection import check_exist, streams_of
 from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
@@ -73,7 +73,7 @@ class BatchReader(TaskReader, DataSourceReader):
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
-                start, end = start_of(options, stream, _EARLIEST, state), end_of(options, stream, _LATEST)
+                start, end = options.starting.get(stream, _EARLIEST), options.ending.get(stream, _LATEST)
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             tasks = planning.read_once(starts, ends, states, options, server.entries, os.cpu_count() or 1)

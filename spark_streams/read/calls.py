@@ -158,7 +158,7 @@ class StreamCalls(TaskReader, DataSourceStreamReader):
 
 
 #: Options that need the trigger or the start of the batch, which are unknown here.
-_REFUSED = ("max_entries", "min_entries", "max_bytes", "group_prefix")
+_REFUSED = ("max_entries", "min_entries", "group_prefix")
 
 
 class LegacyStreamReader(StreamCalls):

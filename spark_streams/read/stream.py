@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -54,8 +53,6 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
         options = self._options
         if options.max_entries is not None:
             return ReadMaxRows(options.max_entries)
-        if options.max_bytes is not None:
-            return ReadMaxBytes(options.max_bytes)
         return ReadAllAvailable() if options.min_entries is None else ReadMinRows(options.min_entries)
 
     @headed

@@ -28,7 +28,6 @@ from spark_streams.errors import fail
 from spark_streams.write.digest import row_hashes
 from streamclient.codec.encode import Column, encode_adds
 from streamclient.connection import Command, Connection
-from streamclient.errors import ResponseError
 from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
 from streamwire.stream_id import StreamId
@@ -96,8 +95,8 @@ class EncodedRows:
 
     Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD. `rows[i]` is its number among the task's rows, from 0.
     `ids[i]` is the row's own ID, or None if the server chooses it. `ids` is None if the server chooses all IDs.
-    `columns`: all fields of the rows as columns; None if values are missing, or if the rows have own IDs, fields from a
-    map, or the option NOMKSTREAM. The commands are made from the columns when they are first needed.
+    `columns`: all fields of the rows as columns; None if values are missing, or if the rows have own IDs or fields from
+    a map. The commands are made from the columns when they are first needed.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class EncodedRows:
         if self._given is not None:
             return self._given
         assert self.columns is not None
-        return _bytes_of(encode_adds(self.stream, None, self.columns, None, (), len(self)))
+        return _bytes_of(encode_adds(self.stream, None, self.columns, None, len(self)))
 
     @property
     def commands(self) -> memoryview:
@@ -247,13 +246,12 @@ class RowEncoder:
     def _encode(self, stream: bytes, chunk: Any, rows: Any) -> EncodedRows:
         has_ids = self.schema.has_id and self.options.keep_ids
         ids = pc.cast(chunk.column(ID), pa.binary()) if has_ids else None
-        words = [b"NOMKSTREAM"] if self.options.nomkstream else []
         columns, pairs = self.schema.columns(chunk), self.schema.pairs(chunk)
         hashes = partial(row_hashes, columns, pairs, ids, chunk.num_rows)
-        plain = ids is None and pairs is None and not words and not any(values.null_count for _, values in columns)
+        plain = ids is None and pairs is None and not any(values.null_count for _, values in columns)
         if plain:
             return EncodedRows(stream, rows, None, hashes, columns=tuple(columns))
-        commands = encode_adds(stream, ids, columns, pairs, words, chunk.num_rows)
+        commands = encode_adds(stream, ids, columns, pairs, chunk.num_rows)
         if commands.null_count:
             fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
         row_ids = None if ids is None else ids.to_pylist()
@@ -288,30 +286,15 @@ def _concatenated(stream: bytes, parts: Sequence[EncodedRows]) -> EncodedRows:
 
 def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
     """Return the XTRIMs according to the options. `clock` returns seconds since 1970."""
-    wanted: list[tuple[str, str | int]] = []
+    wanted: list[tuple[str, int]] = []
     if options.maxlen is not None:
         wanted.append(("MAXLEN", options.maxlen))
-    if options.minid is not None:
-        wanted.append(("MINID", str(options.minid)))
-    elif options.retention is not None:
+    if options.retention is not None:
         wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
     # Without LIMIT 0, each XTRIM removes a limited number of entries, and a large chunk may add more than that.
     how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
     limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
-    return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
-
-
-def _policy(options: WriteOptions) -> tuple[str, ...]:
-    return () if options.ref_policy is None else (options.ref_policy.upper(),)
-
-
-def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
-    """Raise NO_REF_POLICY if the server does not know the policy, since a transaction would otherwise fail midway."""
-    if options.ref_policy is None:
-        return
-    (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
-    if isinstance(reply, ResponseError) and "syntax" in str(reply).lower():
-        fail("NO_REF_POLICY", address=connection.address, policy=options.ref_policy)
+    return [("XTRIM", stream, strategy, *how, threshold, *limit) for strategy, threshold in wanted]
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------

@@ -286,7 +286,7 @@ class Mover:
         """
         fence, stream, known = self._fence, self._rows.stream, self._connection.capabilities
         stops = known.stops_at_errors()
-        may_move = state.movable and not self._terms.options.nomkstream and known.moves_rows
+        may_move = state.movable and known.moves_rows
         may_move = may_move and (stops or known.may_run_scripts())
         record = fence.writer.record_key(stream)
         is_there, commands = False, list[Command]()

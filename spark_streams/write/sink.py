@@ -28,7 +28,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import drivers
 from spark_streams.errors import ServerError, fail, headed
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import EncodedRows, RowEncoder, check_policy, merged
+from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.protocol import Protocol
@@ -76,7 +76,7 @@ class Sink:
     """Destination and mode of a write. It is sent to the workers as part of the writer.
 
     `name` identifies a batch write; a streaming write's identity comes from the task. `overwrite` (remove existing
-    entries) and `skip` (write nothing) are for batch writes.
+    entries) is for batch writes.
     """
 
     address: Address
@@ -86,16 +86,12 @@ class Sink:
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
     streaming: bool = False
     overwrite: bool = False
-    skip: bool = False
 
     def write(self, batches: Iterator[Any]) -> Written:
         """Write a task's record batches. Raises the errors of the senders, and NO_BATCH_IDENTITY."""
-        if self.skip:
-            return Written()
         drivers.check_reach(self.address)
         chunks = RowEncoder(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
-            chunks = self._checked(connection, chunks)
             if self.options.mode == "append":
                 return self._append(connection, chunks)
             writer = self.writer_id(connection)
@@ -114,13 +110,6 @@ class Sink:
             sender.submit(chunk)
         sender.finish()
         return Written(floors=tuple(sender.floors.items()))
-
-    def _checked(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Iterator[list[EncodedRows]]:
-        """Yield the chunks. Before the first one, check whether the server knows the options' trimming policy."""
-        for number, chunk in enumerate(chunks):
-            if number == 0:
-                check_policy(connection, chunk[0].stream, self.options)
-            yield chunk
 
     def writer_id(self, connection: Connection) -> WriterId:
         """Return the identity of the current task. Raises NO_BATCH_IDENTITY if a streaming task has none."""
@@ -232,24 +221,17 @@ def run_in(tags: str) -> str | None:
 def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
     """Return the sink of a write, made on the driver.
 
-    Raises STREAM_EXISTS for saveMode=error, RECORDS_EVICTED, and OVERWRITE_UNREAD.
+    Raises RECORDS_EVICTED and OVERWRITE_UNREAD.
     """
-    skip = False
     if options.mode != "append":
         _check_eviction(address, options, streaming)
-    if options.save_mode != "append":
-        with borrow(address) as connection:
-            exists = connection.command("EXISTS", options.stream or "")
-        if exists and options.save_mode == "error":
-            fail("STREAM_EXISTS", stream=options.stream, address=address)
-        skip = bool(exists)
     if schema.has_id and not options.keep_ids:
         _log.warning(
             "The column '_id' is not written: with keepIds=false, the server chooses the IDs. To write it as a field, "
             "rename it."
         )
     name = f"id-{options.write_id}" if options.write_id is not None else uuid.uuid4().hex
-    sink = Sink(address, options, schema, name, streaming=streaming, overwrite=overwrite, skip=skip)
+    sink = Sink(address, options, schema, name, streaming=streaming, overwrite=overwrite)
     if overwrite:
         _check_groups(address, options, sink.named())
     return sink

@@ -14,8 +14,8 @@ again. The batch's record determines whether this attempt may write; the first t
 chunk costs one round trip.
 
 A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out in
-advance: the key is not a stream, NOMKSTREAM finds no stream, or a row's own ID is too small. To rule out the last
-failure, the stream is watched as well, so that no other client adds to it meanwhile. If the server still refuses a row
+advance: the key is not a stream, or a row's own ID is too small. To rule out the last failure, the stream is watched
+as well, so that no other client adds to it meanwhile. If the server still refuses a row
 because of its contents, the fence records the refusal. Every later attempt then fails with the same message, so the row
 is not silently omitted. If the server refuses all rows for another reason (`streamclient.refusals.Refusal`), the fence
 is reset, and the next attempt writes the rows. An example is a permission that was revoked after the rows were queued.
@@ -228,7 +228,7 @@ class SlotTransaction:
 
     def _checks_streams(self) -> bool:
         """Return whether the state of the streams must be known before rows are sent."""
-        return self._terms.options.nomkstream or any(rows.ids is not None for rows in self._pending)
+        return any(rows.ids is not None for rows in self._pending)
 
     def _watch(self, link: Link, fences: Sequence[StreamFence]) -> tuple[Link, tuple[Command, ...]] | None:
         """Watch and read the fences, and read the streams' state. Returns None if the server refused temporarily.
@@ -268,7 +268,7 @@ class SlotTransaction:
     def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
         """Return the stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist.
 
-        Raises NOT_A_STREAM, and ROW_REFUSED for a missing stream that must exist (NOMKSTREAM).
+        Raises NOT_A_STREAM.
         """
         if isinstance(info, ResponseError):
             text = str(info)
@@ -277,10 +277,6 @@ class SlotTransaction:
             if "no such key" not in text:
                 self._refused(text, ("XINFO",))
                 raise LinkError(text)  # temporary: retried as if the link had broken
-            if self._terms.options.nomkstream:
-                row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
-                reason = f"the stream {shown(fence.stream)} does not exist"
-                fail("ROW_REFUSED", row=row, address=self._connection.address, reason=reason)
             return ZERO
         return StreamId.parse(info[info.index(b"last-generated-id") + 1])
 

@@ -31,18 +31,16 @@ def encode_adds(
     ids: Any | None,
     columns: Sequence[Column],
     fields: tuple[Any, Any, Any] | None,
-    options: Sequence[bytes],
     rows: int,
 ) -> Any:
     """Return one XADD command per row: a binary array whose elements are contiguous in its data buffer.
 
     `ids`: a binary array, null for `*`; None for `*` in all rows. `columns`: the fields that are the same in all rows.
-    `fields`: the fields that differ by row (`rows + 1` int32 offsets, names, values without nulls). `options`: the
-    words between key and ID, such as NOMKSTREAM. The result is null for a row without fields: the caller must refuse
-    it.
+    `fields`: the fields that differ by row (`rows + 1` int32 offsets, names, values without nulls). The result is null
+    for a row without fields: the caller must refuse it.
     """
     if fields is None and columns:
-        stamped = _stamped(key, ids, columns, options, rows)
+        stamped = _stamped(key, ids, columns, rows)
         if stamped is not None:
             return stamped
     present: NDArray[np.int64] = np.zeros(rows, np.int64)
@@ -62,17 +60,15 @@ def encode_adds(
         pieces.append(pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), b""))
         present += np.diff(np.asarray(offsets))
 
-    words = 3 + len(options)
     if rows and np.all(present == present[0]):
-        head: list[Any] = [_bytes(b"*%d\r\n$4\r\nXADD\r\n" % (words + 2 * int(present[0])))]
+        head: list[Any] = [_bytes(b"*%d\r\n$4\r\nXADD\r\n" % (3 + 2 * int(present[0])))]
     else:
-        number = _decimal_text(pa.array(words + 2 * present))
+        number = _decimal_text(pa.array(3 + 2 * present))
         head = [_bytes(b"*"), number, _bytes(b"\r\n$4\r\nXADD\r\n")]
-    middle = b"".join(map(_bulk, (key, *options)))
     if ids is None:
-        head.append(_bytes(middle + _bulk(b"*")))
+        head.append(_bytes(_bulk(key) + _bulk(b"*")))
     else:
-        head += [_bytes(middle), *_bulks(pc.fill_null(ids, b"*"))]
+        head += [_bytes(_bulk(key)), *_bulks(pc.fill_null(ids, b"*"))]
     commands = _join(head + pieces, rows)
     empty = present == 0
     if empty.any():
@@ -80,7 +76,7 @@ def encode_adds(
     return commands
 
 
-def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
+def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], rows: int) -> Any:
     """Return the commands made from templates.
 
     Return None if a value or an ID is missing, if there are too few rows or too many distinct lengths, or if the
@@ -88,8 +84,7 @@ def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Se
     """
     if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
-    words = 3 + len(options) + 2 * len(columns)
-    before = b"*%d\r\n$4\r\nXADD\r\n" % words + _bulk(key) + b"".join(map(_bulk, options))
+    before = b"*%d\r\n$4\r\nXADD\r\n" % (3 + 2 * len(columns)) + _bulk(key)
     slots: list[tuple[bytes, Values]] = []
     if ids is None:
         before += _bulk(b"*")

@@ -175,14 +175,11 @@ def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
     assert bench.client.xrange("copy-b") == [(b"6-1", {b"z": b""})]
 
 
-def test_trimming_and_nomkstream(bench: Bench) -> None:
-    """`maxlen` trims exactly if `approximate` is false; with `nomkstream` a missing stream is an error."""
+def test_trimming(bench: Bench) -> None:
+    """`maxlen` trims exactly if `approximate` is false."""
     frame = bench.spark.range(2500).select(f.col("id").alias("n"))
     bench.write(frame.coalesce(1), stream="s", maxlen=10, approximate="false", chunkSize=100)
     assert bench.numbers("s") == list(range(2490, 2500))
-    with pytest.raises(PySparkException, match=r"ROW_REFUSED.*does not exist"):
-        bench.write(frame, stream="t", nomkstream="true")
-    assert bench.client.exists("t") == 0
 
 
 def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:

@@ -83,7 +83,7 @@ PROGRAM = """
             shown += [json.dumps(each, default=str) for each in query.recentProgress]
             shown.append(explain(query))
         refused(lambda: write(options, stream="text"))
-        refused(lambda: write(options, stream=way, saveMode="nonsense"))
+        refused(lambda: write(options, stream=way, writeMode="nonsense"))
         refused(lambda: write(options, stream=way, nosuch="x"))
     url, option = ways["url"]["options"]["url"], ways["option"]["options"]
     for mistake in (url[:-1] + "x", url + "/db/x", url.replace("127.0.0.1", "127.0.0.1:1:1"), url + "?nosuch=1"):

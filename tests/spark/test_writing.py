@@ -99,9 +99,7 @@ def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Pat
 
 
 def test_batch_modes(bench: Bench) -> None:
-    """append adds rows, overwrite replaces them and keeps the groups, error refuses an existing stream, and ignore
-    leaves it unchanged.
-    """
+    """append adds rows, and overwrite replaces them and keeps the groups."""
     ten, three = bench.spark.range(10).toDF("n"), bench.spark.range(100, 103).toDF("n").coalesce(1)
     bench.write(ten, stream="out")
     bench.write(three, stream="out")
@@ -118,40 +116,9 @@ def test_batch_modes(bench: Bench) -> None:
     ).save()
     assert bench.numbers("out") == []
     assert bench.group("out", "readers")["name"] == b"readers"
-    with pytest.raises(PySparkException, match="STREAM_EXISTS"):
-        bench.write(three, stream="out", saveMode="error")
-    bench.write(three, stream="out", saveMode="ignore")
-    assert bench.numbers("out") == []
-    bench.write(three, stream="other", saveMode="error")
-    assert bench.numbers("other") == [100, 101, 102]
     for key in bench.client.scan_iter("pystreams:fence:*"):
         is_fence = key.rpartition(b":")[2].isdigit()
         assert 0 < bench.client.pttl(key) <= (600_000 if is_fence else 86_400_000)
-
-
-def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> None:
-    """Trimmed entries stay pending, are removed from groups, or are kept; on a server without policies nothing is
-    written.
-    """
-    knows = "engine" in request.node.name
-    left = {"keepref": ([8, 9], 4), "delref": ([8, 9], 0), "acked": ([2, 3, 4, 5, 6, 7, 8, 9], 4)}
-    modes = ("exactlyOnce", "append")
-    for policy, (numbers, pending) in left.items():
-        for mode in modes if knows else modes[:1]:
-            bench.client.flushall()
-            bench.add("s", 6)
-            bench.client.xgroup_create("s", "g", "0")
-            taken = bench.client.xreadgroup("g", "c", {"s": ">"}, count=6)[0][1]
-            bench.client.xack("s", "g", *(entry_id for entry_id, _ in taken[:2]))
-            rows = bench.spark.range(6, 10).toDF("n").coalesce(1)
-            options = {"maxlen": 2, "approximate": "false", "refPolicy": policy, "writeMode": mode}
-            if not knows:
-                with pytest.raises(PySparkException, match=rf"NO_REF_POLICY.*'{policy}'.*Redis 8.2"):
-                    bench.write(rows, stream="s", **options)
-                assert bench.numbers("s") == list(range(6))
-                continue
-            bench.write(rows, stream="s", **options)
-            assert (bench.numbers("s"), bench.client.xpending("s", "g")["pending"]) == (numbers, pending), policy
 
 
 def test_no_password_in_plans_or_errors(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Selection of a query's streams, of their start and end positions, and of the streams that a trigger must examine.
+"""Selection of a query's streams, and of the streams that a trigger must examine.
 
 Requesting and evaluating the state of a stream costs far more than asking whether the stream has changed. The server
 can also block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed
@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_streams.config import read
-from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address
-from streamclient.streams.states import StreamState, last_id_of
+from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import StreamServer
 
 #: End of a message about the embedded engine, which is used if no server is named.
@@ -65,26 +64,6 @@ class Selection:
             self._found = streams_of(self._options, server)
             self._due = self._clock() + self._options.pattern_refresh / 1000
         return self._found
-
-
-def start_of(options: ReadOptions, stream: str, otherwise: Position, state: StreamState | None) -> Position:
-    """Return the start position in a stream; `otherwise` if the user did not set one.
-
-    Raises NO_ENTRY_AT_TIME if the start is a time that the stream has not reached and the options treat this as an
-    error.
-    """
-    position = otherwise if options.starting is None else options.starting.get(stream, otherwise)
-    if position.time and position.after is not None and position.after >= last_id_of(state):
-        if options.timestamp_strategy == "error":
-            fail("NO_ENTRY_AT_TIME", stream=stream, time=position.time, last=last_id_of(state))
-        if options.timestamp_strategy == "latest":
-            return Position("latest")
-    return position
-
-
-def end_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:
-    """Return the end position in a stream; `otherwise` if the user did not set one."""
-    return otherwise if options.ending is None else options.ending.get(stream, otherwise)
 
 
 _LOOK_SECONDS = 10.0  # interval at which all streams are examined

@@ -9,7 +9,6 @@ same in every replay.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -290,14 +289,14 @@ def plan_without_begin(
 
 def _admit(facts: Facts, limits: LimitOptions, entries: Entries) -> _Admitted | None:
     """Return the end of the batch that the limits admit; None to wait for more entries."""
-    if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
+    if limits.max_entries is None and limits.min_entries is None:
         return _Admitted(facts.reach, {})
     backlogs = _backlogs(facts, entries)
     if not _is_enough(facts, limits, backlogs, entries):
         return None
     sizes = {stream: count for stream, (count, _) in backlogs.items()}
     certain = {stream: count for stream, (count, is_certain) in backlogs.items() if is_certain}
-    limit = _limit(facts, limits, sizes, entries)
+    limit = limits.max_entries
     lengths = {stream: 0 if state is None else state.length for stream, state in facts.states.items()}
     if limit is None or sum((lengths | certain).values()) <= limit:
         return _Admitted(facts.reach, certain)
@@ -343,26 +342,6 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
         found = entries.nths(requested)
         missing -= sum(count for _, count in found)
     return missing <= 0
-
-
-def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int], entries: Entries) -> int | None:
-    """Return the maximum number of entries; None without a limit.
-
-    A limit in bytes is converted to a number of entries with the average size of the next entries.
-    """
-    limit, most_bytes = limits.max_entries, limits.max_bytes
-    if most_bytes is None:
-        return limit
-    waiting = {stream: count for stream, count in sizes.items() if count}
-    # If there are many streams, those with the most entries represent all of them.
-    sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
-    averages = entries.average_bytes([(stream, facts.starts[stream]) for stream in sampled])
-    total = sum(waiting[stream] * average for stream, average in zip(sampled, averages, strict=True))
-    total *= sum(waiting.values()) / max(1, sum(waiting[stream] for stream in sampled))
-    if total <= most_bytes:
-        return limit
-    fitting = max(1, int(most_bytes * sum(waiting.values()) / total))
-    return fitting if limit is None else min(limit, fitting)
 
 
 def _offset(

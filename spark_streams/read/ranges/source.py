@@ -28,7 +28,7 @@ from spark_streams.read.query.offsets import (
     source_without_begin,
 )
 from spark_streams.read.query.planning import States, expect
-from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
+from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing
 from spark_streams.read.ranges.continuity import Continuity, baselines_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import (
@@ -152,7 +152,7 @@ class RangeSource:
         begins: dict[str, StreamId] = {}
         resumes: set[str] = set()
         for stream, state in states.items():
-            position = start_of(self._options, stream, _LATEST, state)
+            position = self._options.starting.get(stream, _LATEST)
             latest = last_id_of(state) if position.kind == "latest" else ZERO
             begins[stream] = starts.get(stream, latest if position.after is None else position.after)
             if position.kind in ("latest", "group"):

@@ -30,7 +30,7 @@ from spark_streams.read.query.offsets import (
     source_without_begin,
 )
 from spark_streams.read.query.planning import SharedFacts, States, plan_shared
-from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing, start_of
+from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
@@ -120,7 +120,7 @@ class SharedSource:
         starts: dict[str, StreamId] = {}
         for stream, state in states.items():
             if state is None or state.group is None:
-                position = start_of(self._options, stream, _LATEST, state)
+                position = self._options.starting.get(stream, _LATEST)
                 start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
                 starts[stream] = start if position.after is None else position.after
         return starts

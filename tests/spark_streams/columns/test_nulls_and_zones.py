@@ -157,8 +157,8 @@ def test_times_without_a_zone() -> None:
         batch = ReadSchema.of(schema, given).batch(page_of(entry), "s")
         assert batch.schema == ReadSchema.of(schema).arrow
         assert batch.to_pylist() == [expected]
-    (start,) = (positions.parse_times(text, None, "America/New_York").default,)
-    assert start == positions.parse_times(moment.isoformat(), None).default
+    (start,) = (positions.parse_times(text, (), "America/New_York").default,)
+    assert start == positions.parse_times(moment.isoformat(), ()).default
 
 
 def test_times_are_written_in_the_zone() -> None:

@@ -106,7 +106,6 @@ class Memory(Entries):
     """A server with these streams. `asked` collects the kinds of requests that it answers."""
 
     streams: dict[str, Stream]
-    entry_bytes: float = 10.0
     asked: list[str] = field(default_factory=list)
     counts_cheaply: bool = False
 
@@ -140,10 +139,6 @@ class Memory(Entries):
         ends = sorted({len(ids) * part // parts for part in range(1, parts + 1)} - {0})
         cuts: list[Cut] = [(at(ids[end - 1]), end - before) for before, end in zip([0, *ends[:-1]], ends, strict=True)]
         return [*cuts[:-1], (whole.upto, cuts[-1][1])] if cuts else [(whole.upto, 0)]
-
-    def average_bytes(self, asked: Sequence[tuple[str, StreamId]]) -> list[float]:
-        self.asked += [f"bytes of {stream}" for stream, _ in asked]
-        return [self.entry_bytes if self.between(stream, after, at(10**9)) else 0.0 for stream, after in asked]
 
     @property
     def begin(self) -> Offsets:

@@ -210,7 +210,7 @@ def test_a_second_query_with_the_same_options_is_refused(site: Site, consume: st
     assert numbers(later.trigger() or []) == [40]
 
 
-@pytest.mark.parametrize("option", ["maxEntriesPerTrigger", "minEntriesPerTrigger", "maxBytesPerTrigger"])
+@pytest.mark.parametrize("option", ["maxEntriesPerTrigger", "minEntriesPerTrigger"])
 def test_limits_that_cannot_be_kept_are_refused(site: Site, option: str) -> None:
     """Limits per trigger are rejected, because Spark's calls do not tell triggers apart."""
     with pytest.raises(PystreamsError, match=rf"SPARK_TOO_OLD.*'{option}' needs Spark 4\.2"):

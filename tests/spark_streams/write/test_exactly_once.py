@@ -94,12 +94,9 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, instance: servers
 
 
 def test_trimming_follows_each_chunk(client: redis.Redis, instance: servers.Running) -> None:
-    """`maxlen`, `minid` and `retentionMs` trim the stream to the exact limit if `approximate` is false."""
+    """`maxlen` and `retentionMs` trim the stream to the exact limit if `approximate` is false."""
     Task(instance.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(240, 250))
-    client.xadd("t", {"n": "-1"}, id="5-0")
-    Task(instance.url, stream="t", minid="6-0", approximate=False).feed(table(0, 3)).finish()
-    assert numbers(client, "t") == [0, 1, 2]
     client.xadd("u", {"n": "-1"}, id="5-0")
     Task(instance.url, stream="u", retention=3_600_000, approximate=False).feed(table(0, 3)).finish()
     assert numbers(client, "u") == [0, 1, 2]
@@ -126,16 +123,11 @@ def test_rows_with_given_ids(client: redis.Redis, instance: servers.Running) -> 
 def test_an_unsuitable_key_is_rejected_before_anything_is_written(
     client: redis.Redis, instance: servers.Running
 ) -> None:
-    """A key of another type, and a missing stream with nomkstream, are errors; no row and no fence is written."""
+    """A key of another type is an error; no row and no fence is written."""
     client.set("s", "text")
     with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
         Task(instance.url).feed(table(0, 3)).finish()
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*does not exist"):
-        Task(instance.url, stream="t", nomkstream=True).feed(table(0, 3)).finish()
     assert [key for key in client.keys("*") if not key.endswith(b":ledger")] == [b"s"]
-    client.xadd("t", {"n": "0"})
-    Task(instance.url, stream="t", nomkstream=True).feed(table(1, 300)).finish()
-    assert numbers(client, "t") == list(range(300))
 
 
 @pytest.mark.redis

@@ -175,9 +175,7 @@ def test_an_error_reply_is_raised() -> None:
         array_header(b":1\r\n")
 
 
-def encoded_slowly(
-    key: bytes, ids: Any, columns: Any, fields: Any, options: list[bytes], rows: int
-) -> list[bytes | None]:
+def encoded_slowly(key: bytes, ids: Any, columns: Any, fields: Any, rows: int) -> list[bytes | None]:
     """Return the result of `encode_adds`, built value by value."""
     id_list = [b"*"] * rows if ids is None else [b"*" if value is None else value for value in ids.to_pylist()]
     lists = [(name, values.to_pylist()) for name, values in columns]
@@ -186,7 +184,7 @@ def encoded_slowly(
     for row in range(rows):
         pairs = [word for name, column in lists if column[row] is not None for word in (name, column[row])]
         pairs += [word for at in range(offsets[row], offsets[row + 1]) for word in (names[at], values[at])]
-        words = [b"XADD", key, *options, id_list[row], *pairs]
+        words = [b"XADD", key, id_list[row], *pairs]
         command = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
         commands.append(command if pairs else None)
     return commands
@@ -218,7 +216,6 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
         "ids": draw(st.one_of(st.none(), st.just(column(IDS if is_large else st.one_of(st.none(), IDS))))),
         "columns": [(draw(WORDS), column(nullable)) for _ in range(draw(st.integers(0, 3)))],
         "fields": None if is_large else draw(st.sampled_from([None, fields])),
-        "options": draw(st.sampled_from([[], [b"NOMKSTREAM"], [b"MAXLEN", b"~", b"1000"]])),
         "rows": rows,
     }
 

@@ -104,13 +104,6 @@ CASES = [
     case("an estimate that is too small is made up for", "a 1-3,90-99 old @3", "a(3,94]=5", max_entries=5),
     case("a stream gets what another lacks", "a 1,90 old @1; b 1-9", "a(1,90] | b(0,5]=5", max_entries=6),
     case("lost entries with a limit", "a 5-10 @2 trimmed=4 lost=2", "a(2,7]=3 | a lost 2", max_entries=3),
-    # maxBytesPerTrigger: entries of ten bytes each.
-    case("bytes", "a 1-10", "a(0,5]=5", max_bytes=50),
-    case("more bytes than there are", "a 1-10", "a(0,10]=10", max_bytes=101),
-    case("one entry at least", "a 1-10", "a(0,1]=1", max_bytes=1),
-    case("bytes of several streams", "a 1-10; b 1-30", "a(0,5]=5 | b(0,15]=15", max_bytes=200),
-    case("the smaller of two limits: entries", "a 1-10", "a(0,3]=3", max_bytes=50, max_entries=3),
-    case("the smaller of two limits: bytes", "a 1-10", "a(0,5]=5", max_bytes=50, max_entries=7),
     # minEntriesPerTrigger, until maxTriggerDelay has passed.
     case("the first batch does not wait", "a 1-2", "a(0,2]=2", min_entries=5),
     case("too few", "a 1-2", "-", min_entries=5, waited=1000),
@@ -168,7 +161,6 @@ def test_a_batch_has_these_entries(example: Case) -> None:
         ("a 1-10", {"max_entries": 10}, []),
         ("a 1-10; b 1-10", {"max_entries": 4}, ["nths"]),
         ("a 1-10 @2 to=6", {"max_entries": 4, "counts_cheaply": True}, ["counts"]),
-        ("a 1-10", {"max_bytes": 1000}, ["bytes of a"]),
         ("a 1-10 @4", {"min_entries": 5, "waited": 0}, []),
         ("a 1-10 old @4", {"min_entries": 5, "waited": 0}, ["nths"]),
         ("a 1-10", {"min_partitions": 2}, ["splits"]),
@@ -248,7 +240,6 @@ LIMITS = st.fixed_dictionaries(
     {},
     optional={
         "max_entries": st.integers(1, 60),
-        "max_bytes": st.integers(1, 900),
         "min_partitions": st.integers(1, 9),
         "max_per_partition": st.integers(1, 20),
         "max_partitions": st.integers(9, 20),

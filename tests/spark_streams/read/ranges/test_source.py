@@ -221,14 +221,6 @@ def test_a_batch_waits_for_enough_entries(site: Site) -> None:
     assert len(query.trigger() or []) == 1
 
 
-def test_a_batch_is_limited_in_bytes(site: Site) -> None:
-    """The size of a batch is close to maxBytesPerTrigger if entries have similar sizes."""
-    site.add("s", 400, payload="x" * 1000)
-    query = site.query(stream="s", maxBytesPerTrigger=100_000)
-    assert len(query.drain()) == 400
-    assert all(70 <= len(batch) <= 100 for batch in query.batches[:-1])
-
-
 def test_available_now_ends_at_the_end_of_the_streams(site: Site) -> None:
     """An availableNow query does not read entries that are added after its start."""
     site.add("s", 25)
@@ -372,25 +364,13 @@ def test_a_replay_of_the_first_batch_has_the_same_start(site: Site, group: str |
 
 
 def test_a_start_in_the_future(site: Site) -> None:
-    """If a stream has no entry at or after startingTimestamp, the query waits, starts at the end, or fails, depending
-    on the strategy.
-    """
+    """If a stream has no entry at or after startingTimestamp, the query waits for one."""
     site.add("s", 3)
-    start = {"stream": "s", "startingTimestamp": 100}
-
-    def query(strategy: str) -> Query:
-        return Query(site.url, **start, startingOffsetsByTimestampStrategy=strategy)
-
-    waiting, latest = query("wait"), query("latest")
+    waiting = Query(site.url, stream="s", startingTimestamp=100)
     assert waiting.trigger() is None
-    assert latest.trigger() is None
-    with pytest.raises(StreamError, match=r"NO_ENTRY_AT_TIME.*'s' ends at 3-1.*at or after 100"):
-        query("error").trigger()
     site.add("s", 1, first=50)
     site.add("s", 1, first=150)
     assert numbers(waiting.drain()) == [150]
-    assert numbers(latest.drain()) == [50, 150]
-    assert numbers(query("error").drain()) == [150]
 
 
 def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
