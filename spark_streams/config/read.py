@@ -7,7 +7,7 @@ classes. Redis searches keys only by glob, so the names of `subscribePattern` ar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
@@ -377,11 +377,11 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
         """The end positions that the user has set."""
         return self._positions("ending_offsets", "ending_timestamp", positions.parse_end)
 
-    def _positions(self, offsets: str, time: str, parse: Callable[[str, Collection[str]], Positions]) -> Positions:
+    def _positions(self, offsets: str, time: str, parse: Callable[..., Positions]) -> Positions:
         """Return the positions in the option `offsets`, which `parse` parses, or in the option `time`."""
         zone = self.zone or time_zones.UTC
         for field, read in ((offsets, parse), (time, partial(positions.parse_times, zone=zone))):
             text: str | None = getattr(self, field)
             if text is not None:
-                return parsed(name_of(self, field), lambda given, read=read: read(given, self.streams), text)
+                return parsed(name_of(self, field), partial(read, streams=self.streams), text)
         return Positions()

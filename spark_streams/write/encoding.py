@@ -193,14 +193,16 @@ class RowEncoder:
     def chunks(self, batches: Iterable[Any]) -> Iterator[list[EncodedRows]]:
         """Yield the rows of a task's record batches in chunks. A chunk has at most one `EncodedRows` per stream.
 
-        Raises NO_FIELDS and NO_STREAM_FOR_ROW.
+        With writeMode=atomic, all rows are one chunk. Raises NO_FIELDS and NO_STREAM_FOR_ROW.
         """
-        row = 0
+        row, is_atomic = 0, self.options.mode == "atomic"
+        if is_atomic and (batches := list(batches)):
+            batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
         names = sum(len(name.encode()) + _AROUND for name in self.schema.fields)
         for batch in batches:
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             most = min(_CHUNK_BYTES // row_bytes, _COMMAND_BYTES // (row_bytes + names))
-            step = max(1, min(self.options.chunk_size, most))
+            step = max(1, batch.num_rows if is_atomic else min(self.options.chunk_size, most))
             for at in range(0, batch.num_rows, step):
                 columns = [each.cast(nullable(each.type)) for each in batch.slice(at, step).columns]
                 chunk = pa.RecordBatch.from_arrays(columns, batch.schema.names)
@@ -256,29 +258,6 @@ class RowEncoder:
             fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
         row_ids = None if ids is None else ids.to_pylist()
         return EncodedRows(stream, rows, row_ids, hashes, encoded=_bytes_of(commands))
-
-
-def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
-    """Return all of a task's chunks merged into one, with one element for each stream."""
-    by_stream: dict[bytes, list[EncodedRows]] = {}
-    for chunk in chunks:
-        for encoded in chunk:
-            by_stream.setdefault(encoded.stream, []).append(encoded)
-    return [_concatenated(stream, parts) for stream, parts in by_stream.items()]
-
-
-def _concatenated(stream: bytes, parts: Sequence[EncodedRows]) -> EncodedRows:
-    starts = np.concatenate(([0], np.cumsum([len(part.commands) for part in parts])))
-    bounds = [part.bounds[:-1].astype(np.int64) + start for part, start in zip(parts, starts[:-1], strict=True)]
-    commands = memoryview(b"".join(part.commands for part in parts))
-    hashes = np.concatenate([part.hashes for part in parts])
-    return EncodedRows(
-        stream,
-        np.concatenate([part.rows for part in parts]),
-        None if parts[0].ids is None else [each for part in parts for each in part.ids or ()],
-        lambda: hashes,
-        encoded=(commands, np.concatenate([*bounds, starts[-1:]])),
-    )
 
 
 # -- trimming ---------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import drivers
 from spark_streams.errors import ServerError, fail, headed
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.encoding import EncodedRows, RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.protocol import Protocol
@@ -96,7 +96,7 @@ class Sink:
                 return self._append(connection, chunks)
             writer = self.writer_id(connection)
             sender = ExactlyOnceSender(connection, writer, self.options, self._lasts(writer))
-            for chunk in [merged(chunks)] if self.options.mode == "atomic" else chunks:
+            for chunk in chunks:
                 sender.submit(chunk)
             return Written(writer, tuple(sender.finish()))
 

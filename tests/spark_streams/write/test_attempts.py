@@ -18,7 +18,7 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.encoding import EncodedRows, RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender, pack_index, unpack_rows
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.publishing import Publisher
@@ -60,8 +60,7 @@ class Attempt:
     def task(self, partition: int, rows: Sequence[int], dies: bool = False, stream: str = "s") -> Attempt:
         """Run a task; if it dies, its result is lost."""
         sender = self.sender(partition)
-        chunks = self.chunks(rows, stream)
-        for chunk in [merged(chunks)] if self.mode == "atomic" else chunks:
+        for chunk in self.chunks(rows, stream):
             sender.submit(chunk)
         task_rows = sender.finish()
         if not dies:
@@ -189,9 +188,9 @@ def test_a_partly_rejected_batch_adds_nothing_when_it_is_repeated(
 ) -> None:
     """If a stream runs out of IDs within a transaction, repeating the batch adds no row twice.
 
-    A chunk sent as columns is rejected as a whole.
+    The engine gets the rows as columns and rejects a chunk as a whole.
     """
-    is_by_columns = mode == "exactlyOnce" and request.node.callspec.params["instance"] == "engine"
+    is_by_columns = request.node.callspec.params["instance"] == "engine"
     client.xadd("s", {"n": -1}, id=f"{(1 << 64) - 1}-{(1 << 64) - 4}")
     for name in ("first", "second"):
         refused = 0 if is_by_columns else 3
