@@ -129,8 +129,8 @@ class PystreamsDataSource(DataSource):
         return StreamWriter(self._sink(schema, streaming=True, overwrite=False))
 
     def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
-        from spark_streams.columns.write_schema import WriteSchema
         from spark_streams.write import sink
+        from spark_streams.write.encoding import WriteSchema
 
         given = options.write_options(self.options, streaming=streaming)
         columns = WriteSchema.of(schema, given.null_value, given.row_field, given.zone)

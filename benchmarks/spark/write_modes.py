@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from benchmarks import report, servers
 from benchmarks.engine.client import Connection, command
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
+from spark_streams.write.encoding import WriteSchema
 from spark_streams.write.sink import plan
 from streamclient.config.address import Address
 

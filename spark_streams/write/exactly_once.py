@@ -1,8 +1,26 @@
 """Writing every row exactly once: each chunk is sent in transactions that advance the fences of its streams.
 
-This module decides for each stream whether a task writes its rows, or stages them for the driver to publish. It divides
-the rows into transactions: by slot in a cluster, and with rows that have their own IDs separate from other rows.
-`slot_transaction` executes the transactions.
+`ExactlyOnceSender` decides for each stream whether a task writes its rows, or stages them for the driver to publish. It
+divides the rows into transactions: by slot in a cluster, and with rows that have their own IDs separate from other
+rows. `SlotTransaction` writes the rows of one slot (of all streams, without a cluster):
+
+    WATCH fence record...; HMGET each       `StreamFence` computes the rows that are left to write
+    MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
+
+A server that has PS.ADD gets one PS.ADD per stream instead of XADDs if the rows consist of columns without nulls
+(`encoding.as_columns`).
+
+If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
+again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it
+(`protocol`). The next chunk's WATCH directly follows EXEC, and the next chunk is encoded while the server works, so a
+chunk costs one round trip.
+
+A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out in
+advance: the key is not a stream, or a row's own ID is too small. To rule out the latter, the stream is watched as well,
+so that no other client adds to it meanwhile. If the server still refuses a row because of its contents, the fence
+records the refusal. Every later attempt then fails with the same message, so the row is not silently omitted. If the
+server refuses all rows for another reason (`streamclient.refusals.Refusal`), the fence is reset, and the next attempt
+writes the rows. An example is a permission that was revoked after the rows were queued.
 
 Staged rows wait in a hash next to their stream until the driver publishes them. The hash is in the stream's slot and
 expires, so rows that are never published disappear. The rows are in numbered chunks, and each chunk is published as one
@@ -15,13 +33,16 @@ from __future__ import annotations
 import json
 import struct
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from spark_streams.config.write import WriteOptions
-from spark_streams.errors import PystreamsError
-from spark_streams.write.encoding import EncodedRows, runs
+from spark_streams.errors import PystreamsError, fail
+from spark_streams.write import encoding
+from spark_streams.write.encoding import EncodedRows, check_ids, runs, trim_commands
 from spark_streams.write.executor import gone_streams, stream_state
 from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
 from spark_streams.write.records import (
@@ -30,15 +51,410 @@ from spark_streams.write.records import (
     BatchRecord,
     ChunkState,
     FenceState,
+    RowDigest,
     StreamState,
     TaskRows,
     WriterId,
+    shown,
     staged_chunk,
 )
-from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from streamclient.connection import Command, Connection
+from streamclient.capabilities import is_refused
+from streamclient.connection import Command, Connection, Link
+from streamclient.errors import LinkError, ResponseError
+from streamclient.refusals import Refusal, is_transient, reason_of, redirection, refusal_of, refused, row_refused
+from streamclient.replies import TransactionResult, pack, transaction_result
 from streamwire.slots import slot_of
-from streamwire.stream_id import StreamId
+from streamwire.stream_id import ZERO, StreamId
+
+# --- Transactions of one slot
+
+_ASKING_REPLY = b"+OK\r\n"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """State that all transactions of a task share. `event`: a task writes, or a driver publishes its staged rows."""
+
+    protocol: Protocol
+    options: WriteOptions
+    event: Event = Event.WRITE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stream's state before a task's first row.
+
+    `record`: the batch record, which this attempt may replace later. `done`: digest of the rows that the task need not
+    write.
+    """
+
+    record: BatchRecord = field(default_factory=BatchRecord)
+    state: StreamState = field(default_factory=StreamState)
+    done: RowDigest = field(default_factory=RowDigest)
+
+
+class LinkOwners:
+    """Owners of links: the slot transaction that uses each link.
+
+    WATCH and MULTI belong to a link, so a link has one owner at a time.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[Link, SlotTransaction] = {}
+
+    def take(self, link: Link, transaction: SlotTransaction) -> None:
+        """Let this transaction use the link. The previous owner finishes first and loses its watches."""
+        before = self._owners.get(link)
+        if before is not None and before is not transaction:
+            before.finish()
+            before.unwatch()
+        self._owners[link] = transaction
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Rows of one stream within a transaction, and the state of their fence afterwards."""
+
+    fence: StreamFence
+    rows: EncodedRows
+    state: FenceState
+
+
+class SlotTransaction:
+    """Writes the rows of one slot, one transaction at a time.
+
+    Raises ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and the errors of `StreamFence`.
+    """
+
+    def __init__(self, connection: Connection, terms: Terms, owners: LinkOwners) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._owners = owners
+        self._entries: dict[bytes, Entry] = {}
+        self._opened: set[bytes] = set()  # streams whose record belongs to this attempt
+        self._fences: dict[bytes, StreamFence] = {}
+        self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
+        self._pending: list[EncodedRows] = []  # rows that may not be in the streams yet
+        self._sent: list[_Step] = []  # the pending rows that were sent
+        self._link: Link | None = None
+        self._token = b""
+        self._asking = False  # whether ASKING was sent before the transaction
+        self._columns = encoding.accepts_columns(connection)  # whether rows may be sent as columns
+        self._by_columns = False  # whether the rows in flight were sent as columns
+        self._others: list[Command] = []  # commands in the transaction after the rows
+        self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
+
+    @property
+    def fences(self) -> list[StreamFence]:
+        """The fences of the streams with rows so far."""
+        return [*self._fences.values()]
+
+    def enter(self, stream: bytes, entry: Entry) -> None:
+        """Add a stream to which rows will be written."""
+        self._entries[stream] = entry
+
+    def send(self, rows: list[EncodedRows]) -> None:
+        """Send the rows that are not in the streams yet. No other rows may be pending."""
+        self._pending = rows
+        self._until_done(self._send)
+
+    def finish(self) -> None:
+        """Wait until the pending rows are in the streams."""
+        if self._pending:
+            self._until_done(self._settle)
+
+    def unwatch(self) -> None:
+        """Record that the watches are lost, because another slot's transaction uses the link from now on."""
+        self._watched.clear()
+
+    def _until_done(self, step: Callable[[], bool]) -> None:
+        if not self._connection.retry(lambda: step() or None, self._lost):
+            fail("WRITE_CONTENDED", address=self._connection.address)
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+        self._watched.clear()
+
+    def _fence(self, stream: bytes) -> StreamFence:
+        found = self._fences.get(stream)
+        if found is None:
+            found = self._fences[stream] = StreamFence(
+                stream, self._terms.protocol.writer, self._connection.address, self._entries[stream].done
+            )
+        return found
+
+    def _update(self, fence: StreamFence, values: Sequence[bytes | None], record: Sequence[bytes | None]) -> None:
+        """Apply the values of fence and record. Raises ATTEMPT_REPLACED if this attempt may no longer write."""
+        stream, found = fence.stream, BatchRecord.parse(record)
+        if self._terms.protocol.is_open(stream, self._terms.event, found, self._entries[stream].record):
+            self._opened.add(stream)
+        else:
+            self._opened.discard(stream)
+        fence.update(values)
+
+    def _send(self) -> bool:
+        """Send the transaction.
+
+        Returns False if the server refused temporarily; earlier commands may have been executed.
+        """
+        self._sent = []
+        fences = [self._fence(rows.stream) for rows in self._pending]
+        link = self._connection.link(self._pending[0].stream)
+        self._owners.take(link, self)
+        if link is not self._link:
+            self._link = link
+            self._watched.clear()
+        prefix: tuple[Command, ...] = ()
+        if any(fence.key not in self._watched for fence in fences) or self._checks_streams():
+            route = self._watch(link, fences)
+            if route is None:
+                return False
+            link, prefix = route
+        steps = self._steps(fences)
+        self._pending = [step.rows for step in steps]
+        if not steps:
+            return True
+        after_rows = self._after_rows(steps)
+        self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
+        data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
+        self._by_columns = self._columns and all(encoding.are_columns(step.rows) for step in steps)
+        for step in steps:
+            data += encoding.as_columns(step.rows) if self._by_columns else [step.rows.commands]
+        data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
+        self._others = after_rows
+        self._sent = steps
+        self._watched.clear()
+        self._link = link
+        self._asking = bool(prefix)
+        self._token = link.send_raw(*data)
+        return True
+
+    def _steps(self, fences: Sequence[StreamFence]) -> list[_Step]:
+        """Return the pending rows that are not written yet, according to their fences."""
+        steps: list[_Step] = []
+        for fence, rows in zip(fences, self._pending, strict=True):
+            done = fence.count_written(rows.hashes)
+            if done:
+                fence.advance(rows.hashes[:done])
+            rest = rows.part(done, len(rows)) if done else rows
+            if len(rest):
+                check_ids(rest, fence.last, self._connection.address)
+                steps.append(_Step(fence, rest, fence.next_state(rest.hashes)))
+        return steps
+
+    def _after_rows(self, steps: Sequence[_Step]) -> list[Command]:
+        """Return the commands after the rows: trimming, and the new states of the fences and records."""
+        commands: list[Command] = []
+        for step in steps:
+            stream = step.fence.stream
+            opened = None if stream in self._opened else self._entries[stream].state
+            commands += trim_commands(stream, self._terms.options)
+            commands += self._terms.protocol.write(stream, step.state, opened)
+        return commands
+
+    def _checks_streams(self) -> bool:
+        """Return whether the state of the streams must be known before rows are sent."""
+        return any(rows.ids is not None for rows in self._pending)
+
+    def _watch(self, link: Link, fences: Sequence[StreamFence]) -> tuple[Link, tuple[Command, ...]] | None:
+        """Watch and read the fences, and read the streams' state. Returns None if the server refused temporarily.
+
+        Returns the link for the transaction, and the commands that must precede it. In a cluster a slot may be moving
+        from one node to another, key by key. The stream and its fence must be on the same node. Until they are, EXISTS
+        of both together is refused (TRYAGAIN).
+        """
+        # An earlier task may have left watches on this link, which could make EXEC fail.
+        commands: list[Command] = [("UNWATCH",)]
+        if self._connection.topology.is_cluster:
+            commands += [("EXISTS", fence.key, fence.writer.record_key(fence.stream), fence.stream) for fence in fences]
+        guards = len(commands)
+        own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
+        commands += _watch_and_read(fences, *own_ids)
+        commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
+        prefix: tuple[Command, ...] = ()
+        replies = link.pipeline(commands)
+        redirected = redirection(replies)
+        if redirected is not None:
+            link = self._connection.link_for_ask(redirected)
+            self._owners.take(link, self)
+            prefix = (("ASKING",),)
+            replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, ResponseError) and command[0] != "XINFO":
+                self._refused(str(reply), command)
+                return None
+        streams = guards + 1 + 2 * len(fences)
+        states, records = replies[guards + 1 : streams : 2], replies[guards + 2 : streams : 2]
+        for fence, values, record, info in zip(fences, states, records, replies[streams:], strict=True):
+            fence.last = self._last_id(fence, info)
+            self._update(fence, values, record)
+            self._watched.add(fence.key)
+        return link, prefix
+
+    def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
+        """Return the stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist.
+
+        Raises NOT_A_STREAM.
+        """
+        if isinstance(info, ResponseError):
+            text = str(info)
+            if text.startswith("WRONGTYPE"):
+                fail("NOT_A_STREAM", stream=shown(fence.stream), address=self._connection.address)
+            if "no such key" not in text:
+                self._refused(text, ("XINFO",))
+                raise LinkError(text)  # temporary: retried as if the link had broken
+            return ZERO
+        return StreamId.parse(info[info.index(b"last-generated-id") + 1])
+
+    def _refused(self, text: str, command: Command) -> None:
+        """Update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED. Nothing was executed."""
+        text = reason_of(text)
+        if not is_transient(ResponseError(text)):
+            raise refused(self._connection.address, command[0], text)
+        if text.startswith("MOVED "):
+            self._connection.topology.learn_moved(text)
+            self._watched.clear()
+        elif not text.startswith(("TRYAGAIN", "ASK ")):
+            self._lost()
+
+    def _settle(self) -> bool:
+        """Return whether the pending rows are in the streams. If not, they are sent again."""
+        if not self._sent:
+            if not self._send():
+                return False
+            if not self._sent:
+                self._pending = []
+                return True
+        assert self._link is not None
+        link, sent = self._link, self._sent
+        self._sent = []
+        buffer, stop = link.receive(self._token)
+        if self._asking:
+            buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
+        if self._by_columns:
+            result = transaction_result(buffer, stop, 0, len(sent) + len(self._others))
+        else:
+            result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), len(self._others))
+        if result.refused:
+            self._mark_refused(link, sent, result)
+        if not result.done:
+            # A conflict: a fence was advanced, by a copy of this task or by this transaction's first attempt.
+            # The fences show which of the two it was.
+            if self._by_columns and is_refused(result.refusal):
+                self._columns = False
+            elif result.refusal:
+                self._refused(result.refusal, ("XADD",))
+            self._watched.clear()
+            return False
+        for step in sent:
+            step.fence.advance(step.rows.hashes)
+            step.fence.state = step.state
+            self._opened.add(step.fence.stream)
+        self._pending = []
+        if self._read_behind and not any(isinstance(reply, ResponseError) for reply in result.tail):
+            for fence, values, record in zip(self._read_behind, result.tail[1::2], result.tail[2::2], strict=True):
+                self._update(fence, values, record)
+                self._watched.add(fence.key)
+        return True
+
+    def _mark_refused(self, link: Link, sent: Sequence[_Step], result: TransactionResult) -> None:
+        """Correct the fences of commands that were refused despite the checks, and raise the error."""
+        first = 0
+        problem: tuple[int, str] | None = None
+        marks: list[Command] = []
+        for step in sent:
+            replies = 1 if self._by_columns else len(step.rows)
+            bad = [at for at in range(replies) if first + at in result.refused]
+            if bad:
+                row, reason = int(step.rows.rows[bad[0]]), result.refused[first + bad[0]]
+                if len(bad) == replies and refusal_of(reason) is not Refusal.ROW:
+                    marks.append(step.fence.state.command(step.fence.key))  # resets the fence to its previous value
+                else:
+                    marks.append(("HSET", step.fence.key, "refused", f"{row} {reason}"))
+                problem = problem or (row, reason)
+            first += replies
+        if problem is None:
+            at, reason = next(iter(result.refused.items()))
+            raise refused(self._connection.address, self._others[at - first][0], reason)
+        link.pipeline(marks)
+        raise row_refused(self._connection.address, *problem, "PS.ADD" if self._by_columns else "XADD")
+
+    def wait_for_replicas(self) -> None:
+        """Wait until the replicas have the written rows. Raises NOT_REPLICATED if too few have them in time."""
+        ReplicaWait(self._connection, self.fences, self._terms.options, self._link).wait()
+
+
+def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
+    """Return WATCH of the fences, their records and the `more` keys, followed by HMGET of each fence and its record.
+
+    Without fences, return no commands.
+    """
+    if not fences:
+        return []
+    records = [fence.writer.record_key(fence.stream) for fence in fences]
+    commands: list[Command] = [("WATCH", *(fence.key for fence in fences), *records, *more)]
+    for fence, record in zip(fences, records, strict=True):
+        commands += [("HMGET", fence.key, *FENCE_FIELDS), ("HMGET", record, *RECORD_FIELDS)]
+    return commands
+
+
+class ReplicaWait:
+    """Waits until replicas have the rows of these fences, which are all in one slot.
+
+    `link`: the link on which the rows were written.
+    """
+
+    def __init__(
+        self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
+    ) -> None:
+        self._connection = connection
+        self._fences = fences
+        self._options = options
+        self._link = link
+
+    def wait(self) -> None:
+        """Wait until enough replicas have the rows.
+
+        Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
+        """
+        if not self._connection.retry(lambda: self._attempt() or None, self._lost):
+            fail("WRITE_CONTENDED", address=self._connection.address)
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+
+    def _attempt(self) -> bool:
+        options, fences = self._options, self._fences
+        link = self._link
+        if link is None or not self._connection.keeps(link):
+            link = self._connection.link(fences[0].stream)
+            # A new link may reach a server that took over without the writes that the old server acknowledged. The
+            # fences show whether it has them.
+            replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
+            for fence, values in zip(fences, replies, strict=True):
+                if isinstance(values, ResponseError):
+                    return self._refused(values, "HMGET", link)
+                fence.update(values)
+        self._link = link
+        # WAIT covers only writes of its own connection. Another write on this connection makes WAIT cover all earlier
+        # writes to the server.
+        touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
+        touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
+        for reply in (touched, replicas):
+            if isinstance(reply, ResponseError):
+                return self._refused(reply, "WAIT", link)
+        if replicas < options.wait_replicas:
+            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
+        return True
+
+    def _refused(self, reply: ResponseError, command: str, link: Link) -> bool:
+        self._connection.learn_or_raise(reply, command, link)
+        return False
+
+
+# --- Staged rows
 
 # Publishing a chunk of this size blocks the server's other clients only for milliseconds.
 #: Maximum rows of a chunk.
@@ -135,6 +551,9 @@ def _are_short(rows: EncodedRows) -> bool:
     # A row begins with its number of words, as in *13\r\n. The fifth byte is a digit if there are four digits or more.
     fifth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]
     return not bool(np.any((fifth >= ord("0")) & (fifth <= ord("9"))))
+
+
+# --- One task
 
 
 class ExactlyOnceSender:

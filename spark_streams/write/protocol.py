@@ -20,13 +20,13 @@ from typing import Any, NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.digest import RowDigest
 from spark_streams.write.records import (
     WITHDRAWN,
     Account,
     BatchRecord,
     Evidence,
     FenceState,
+    RowDigest,
     StreamState,
     TaskRows,
     Values,

@@ -4,7 +4,7 @@ Rows are staged with writeMode=staged, and also when a batch is repeated after t
 with steps 1, 2 and 5; steps 3 and 4 are for staged rows. The driver must
 
 1. stop the tasks of all attempts, and find every stream that any of these tasks used;
-2. read all of these streams, and check the tasks' rows (`reconciliation`). If rows of one stream do not fit, or rows of
+2. read all of these streams, and check the tasks' rows (`executor`). If rows of one stream do not fit, or rows of
    an earlier attempt are missing, nothing is published in any stream, and an error is raised;
 3. claim every stream with remaining rows: the stream's record then names this attempt and the attempt's staged rows
    (`manifest`). When all are claimed, the ledger records this;
@@ -37,12 +37,19 @@ from typing import Any, NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
-from spark_streams.write.digest import RowDigest
 from spark_streams.write.encoding import runs, trim_commands
-from spark_streams.write.exactly_once import unpack_rows
-from spark_streams.write.executor import claim, close_ledger, collect_evidence, commit, prepare, stream_state
+from spark_streams.write.exactly_once import Entry, LinkOwners, ReplicaWait, SlotTransaction, Terms, unpack_rows
+from spark_streams.write.executor import (
+    claim,
+    close_ledger,
+    collect_evidence,
+    commit,
+    is_left,
+    joined,
+    prepare,
+    stream_state,
+)
 from spark_streams.write.protocol import Event, Protocol, StreamFence, allows
-from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.records import (
     FENCE_FIELDS,
     RECORD_FIELDS,
@@ -51,6 +58,7 @@ from spark_streams.write.records import (
     ChunkState,
     Evidence,
     FenceState,
+    RowDigest,
     TaskRows,
     Values,
     WriterId,
@@ -59,7 +67,6 @@ from spark_streams.write.records import (
     shown,
     staged_states,
 )
-from spark_streams.write.slot_transaction import Entry, LinkOwners, ReplicaWait, SlotTransaction, Terms
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError

@@ -23,12 +23,11 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from spark_streams import worker
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import drivers
 from spark_streams.errors import ServerError, fail, headed
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import EncodedRows, RowEncoder
+from spark_streams.write.encoding import EncodedRows, RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.protocol import Protocol

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.write.digest import row_hashes
 from spark_streams.write.executor import claim, close_ledger, collect_evidence
 from spark_streams.write.protocol import RECORD_MS, Protocol
 from spark_streams.write.records import (
@@ -38,6 +37,7 @@ from spark_streams.write.records import (
     FenceState,
     WriterId,
     open_batch,
+    row_hashes,
     shown,
     withdrawals,
 )

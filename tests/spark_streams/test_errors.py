@@ -14,13 +14,12 @@ from pyspark.sql import types as t
 
 from scripts import error_docs, rules_docs
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import CONDITIONS, PystreamsError
 from spark_streams.read.batch import BatchReader, infer_schema
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
 from streamclient.codec import reference

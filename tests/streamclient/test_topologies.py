@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
 from streamclient.config.address import Address, Credentials, Tls

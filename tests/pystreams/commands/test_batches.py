@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.errors import WriteError
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.withdrawal import OutdatedError, look, withdraw
 from tests import servers
 from tests.pystreams.conftest import Cli

@@ -20,8 +20,8 @@ from spark_streams.columns import json_values, json_writer
 from spark_streams.columns.conversion import is_nested
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.json_writer import stored_type
-from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.errors import SchemaError
+from spark_streams.write.encoding import WriteSchema, to_text
 from tests.spark_streams.columns.test_values import SENSIBLE, UTC, VALUES, columns
 from tests.suite.long import FULL
 

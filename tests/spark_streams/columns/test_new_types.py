@@ -15,9 +15,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
+from spark_streams.write.encoding import WriteSchema
 from streamclient.codec.reference import ScalarPage
 
 VALUES = st.recursive(

@@ -17,10 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, positions, time_zones
 from spark_streams.errors import OptionsError
 from spark_streams.read.batch import infer_schema
+from spark_streams.write.encoding import WriteSchema
 from streamclient.codec import reference
 from streamclient.config import address
 from tests.spark_streams.columns.test_json import NESTED, shown, unhurried

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.executor import number_of_write
 from streamclient import connection as client_connection
 from streamclient import pool

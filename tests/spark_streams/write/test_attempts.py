@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.encoding import EncodedRows, RowEncoder
+from spark_streams.write.encoding import EncodedRows, RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender, pack_index, unpack_rows
 from spark_streams.write.executor import number_of_write
 from spark_streams.write.publishing import Publisher

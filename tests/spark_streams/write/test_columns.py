@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers

@@ -14,11 +14,10 @@ import pytest
 
 from pystreams.testing.proxy import FaultProxy as Proxy
 from pystreams.testing.proxy import proxy
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
 from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
 from streamclient import pool

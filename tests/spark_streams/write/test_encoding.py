@@ -15,11 +15,10 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns.conversion import variant_of
 from spark_streams.columns.read_schema import arrow_schema
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
 from spark_streams.errors import SchemaError
-from spark_streams.write.digest import row_hashes
-from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.encoding import RowEncoder, WriteSchema
+from spark_streams.write.records import row_hashes
 
 TEXT = spark.StringType()
 

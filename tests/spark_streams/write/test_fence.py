@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.errors import WriteError
-from spark_streams.write.digest import RowDigest
 from spark_streams.write.protocol import StreamFence
-from spark_streams.write.records import FENCE_FIELDS, FenceState, WriterId
+from spark_streams.write.records import FENCE_FIELDS, FenceState, RowDigest, WriterId
 from streamwire.slots import same_slot_tag, slot_of
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
+from spark_streams.write.encoding import WriteSchema
 from spark_streams.write.sink import Sink
 from streamclient.config.address import parse
 from streamclient.link import Link
