@@ -7,12 +7,11 @@ are read as JSON text and cannot be written.
 
 from __future__ import annotations
 
-import base64
 import functools
 import io
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,36 +19,19 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from spark_streams.columns import conversion
-from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
+    Change,
+    RecordField,
+    RecordReader,
     check_fields,
-    columns_of,
     spark_fields,
     stored,
     value_refused,
 )
 from streamclient.formats import avro
-from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import MEMBERS, Budget, Schema, UndecodableError, header, package, split
-
-Change = Callable[[Any], Any] | None
-
-
-@dataclass(frozen=True)
-class AvroType:
-    """An Avro type. `arrow`: its Arrow type.
-
-    `read` converts a value of `fastavro` to a value for Arrow, and `write` is the reverse. Either is None if the value
-    stays the same.
-    """
-
-    arrow: Any
-    read: Change = None
-    write: Change = None
-    is_writable: bool = True
-
 
 _PLAIN = {
     "null": pa.string(),
@@ -79,7 +61,7 @@ def _as_json_text(value: Any) -> Any:
     return None if value is None else dump(avro.as_json(value))
 
 
-_JSON = AvroType(pa.string(), _as_json_text, None, is_writable=False)
+_JSON = RecordField(pa.string(), _as_json_text, None, is_writable=False)
 
 
 class AvroTypes:
@@ -89,11 +71,11 @@ class AvroTypes:
         self._named = named
         self._budget = Budget(MEMBERS)
 
-    def fields(self, record: Any) -> dict[str, AvroType]:
+    def fields(self, record: Any) -> dict[str, RecordField]:
         """Return the types of a record's fields."""
         return {field["name"]: self.of(field["type"], (record["name"],)) for field in record["fields"]}
 
-    def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
+    def of(self, schema: Any, inside: tuple[str, ...] = ()) -> RecordField:
         """Return the type of a schema. `inside`: names of the enclosing records.
 
         Raises UndecodableError if the schema has too many members.
@@ -102,10 +84,10 @@ class AvroTypes:
         if isinstance(schema, list):
             return self._union(schema, inside)
         if isinstance(schema, str):
-            return AvroType(_PLAIN[schema]) if schema in _PLAIN else self._record_or(self._named[schema], inside)
+            return RecordField(_PLAIN[schema]) if schema in _PLAIN else self._record_or(self._named[schema], inside)
         return self._record_or(schema, inside)
 
-    def _record_or(self, schema: Any, inside: tuple[str, ...]) -> AvroType:
+    def _record_or(self, schema: Any, inside: tuple[str, ...]) -> RecordField:
         kind, logical = schema["type"], schema.get("logicalType")
         if not isinstance(kind, str):
             return self.of(kind, inside)
@@ -113,40 +95,40 @@ class AvroTypes:
             return self._record(schema, inside)
         if kind == "array":
             item = self.of(schema["items"], inside)
-            return AvroType(pa.list_(item.arrow), _each(item.read), _each(item.write), item.is_writable)
+            return RecordField(pa.list_(item.arrow), _each(item.read), _each(item.write), item.is_writable)
         if kind == "map":
             item = self.of(schema["values"], inside)
             write = _map_of(item.write)
-            return AvroType(pa.map_(pa.string(), item.arrow), _values(item.read), write, item.is_writable)
+            return RecordField(pa.map_(pa.string(), item.arrow), _values(item.read), write, item.is_writable)
         if kind == "enum":
-            return AvroType(pa.string())
+            return RecordField(pa.string())
         if logical == "decimal" and 0 < schema.get("precision", 0) <= 38:
-            return AvroType(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+            return RecordField(pa.decimal128(schema["precision"], schema.get("scale", 0)))
         if kind == "fixed":
             is_uuid = logical == "uuid" and schema["size"] == 16
-            return AvroType(pa.string(), _uuid_text, _uuid_bytes) if is_uuid else AvroType(pa.binary())
+            return RecordField(pa.string(), _uuid_text, _uuid_bytes) if is_uuid else RecordField(pa.binary())
         if kind not in _PLAIN:
             return self._record_or(self._named[kind], inside)
-        return AvroType(_LOGICAL.get((kind, logical or ""), _PLAIN[kind]))
+        return RecordField(_LOGICAL.get((kind, logical or ""), _PLAIN[kind]))
 
-    def _record(self, schema: Any, inside: tuple[str, ...]) -> AvroType:
+    def _record(self, schema: Any, inside: tuple[str, ...]) -> RecordField:
         if schema["name"] in inside or not schema["fields"]:
             return _JSON
         fields = {field["name"]: self.of(field["type"], (*inside, schema["name"])) for field in schema["fields"]}
-        return AvroType(
+        return RecordField(
             pa.struct([(name, kind.arrow) for name, kind in fields.items()]),
             members({name: kind.read for name, kind in fields.items()}),
             members({name: kind.write for name, kind in fields.items()}),
             all(kind.is_writable for kind in fields.values()),
         )
 
-    def _union(self, branches: list[Any], inside: tuple[str, ...]) -> AvroType:
+    def _union(self, branches: list[Any], inside: tuple[str, ...]) -> RecordField:
         others = [each for each in branches if each != "null"]
         if len(others) == 1:
             return self.of(others[0], inside)
         if others and all(each in _NUMBERS for each in others):
-            return AvroType(pa.int64() if set(others) == {"int", "long"} else pa.float64(), write=None)
-        return _JSON if others else AvroType(pa.string())
+            return RecordField(pa.int64() if set(others) == {"int", "long"} else pa.float64(), write=None)
+        return _JSON if others else RecordField(pa.string())
 
 
 def members(changes: Mapping[str, Change]) -> Change:
@@ -244,56 +226,28 @@ def _written_as(field: Any, namespace: str) -> Any:
 
 
 @dataclass(frozen=True)
-class AvroReader:
-    """Reads Avro values. `schema`: the reader's schema. Without it, values are read with their writer's schema.
-
-    `registry`: registry with the writers' schemas, which the values' headers identify. Without it, values have no
-    header.
-    """
-
-    schema: Schema | None
-    registry: Registry | None
-    source: str
+class AvroReader(RecordReader):
+    """Reads Avro values, with the reader's schema or with their writer's."""
 
     def fields(self) -> list[spark.StructField]:
         """Return the columns of the reader's schema."""
         assert self.schema is not None
         return spark_fields({name: kind.arrow for name, kind in _plan(self.schema, self.source).fields.items()})
 
-    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_values.members`."""
-        resolved = functools.cache(self._resolved)
+    def decoded(self, value: bytes, names: Iterable[str]) -> tuple[dict[str, Any], _Plan]:  # noqa: ARG002 - all fields
+        """Return the fields of a record, and the plan of its schema. Raises UndecodableError."""
+        record, plan = self._record(value)
+        return plan.changed(record), plan
 
-        def decode(value: bytes) -> tuple[Any, _Plan]:
-            record, plan = self._record(value, resolved)
-            return plan.changed(record), plan
-
-        return columns_of(texts, kinds, decode, _arrays)
-
-    def _record(self, value: bytes, resolved: Callable[[int], tuple[avro.Reader, _Plan]]) -> tuple[Any, _Plan]:
+    def _record(self, value: bytes) -> tuple[Any, _Plan]:
         """Return the record of a value, and the plan of its schema. Raises UndecodableError."""
         schema_id, payload = (0, value) if self.registry is None else split(value)
-        read, plan = resolved(schema_id)
+        read, plan = _resolved(self, schema_id)
         return read(payload), plan
-
-    def _resolved(self, schema_id: int) -> tuple[avro.Reader, _Plan]:
-        """Return the decoder of values whose schema has this ID, and the plan for their records."""
-        if self.registry is None:
-            assert self.schema is not None
-            plan = _plan(self.schema, self.source)
-            return plan.read, plan
-        schema = self.registry.schema(schema_id)
-        if schema is None or schema.kind != "AVRO":
-            raise UndecodableError(f"{self.registry} has no Avro schema with the ID {schema_id}")
-        return _resolved(schema, schema_id, self)
-
-    def text(self, value: bytes) -> str:
-        """Return a value as Base64."""
-        return base64.b64encode(value).decode()
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
-        record, _ = self._record(value, self._resolved)
+        record, _ = self._record(value)
         return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 
@@ -305,7 +259,7 @@ class _Plan:
     """
 
     read: avro.Reader
-    fields: dict[str, AvroType]
+    fields: dict[str, RecordField]
     changed: Callable[[Any], Any]
 
     __hash__ = object.__hash__
@@ -331,20 +285,23 @@ def _record(found: avro.Parsed, source: str) -> Any:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _resolved(schema: Schema, schema_id: int, reader: AvroReader) -> tuple[avro.Reader, _Plan]:
-    source = f"{schema_id} at {reader.registry}"
-    if reader.schema is None:
+def _resolved(reader: AvroReader, schema_id: int) -> tuple[avro.Reader, _Plan]:
+    """Return the decoder of values whose schema has this ID, and the plan for their records. Raises UndecodableError.
+
+    Without a registry, values have the reader's schema.
+    """
+    schema, source = reader.schema, reader.source
+    if reader.registry is not None:
+        schema, source = reader.registry.schema(schema_id), f"{schema_id} at {reader.registry}"
+        if schema is None or schema.kind != "AVRO":
+            raise UndecodableError(f"{reader.registry} has no Avro schema with the ID {schema_id}")
+    assert schema is not None
+    if reader.schema in (None, schema):
         plan = _plan(schema, source)
         return plan.read, plan
+    assert reader.schema is not None
     writer, target = avro.parsed(schema, source, raw=True), avro.parsed(reader.schema, reader.source, raw=True)
     return avro.Reader(writer, target), _plan(reader.schema, reader.source)
-
-
-def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of records as arrays of the schema's types. Fields that the schema lacks are omitted."""
-    present = [name for name in names if name in plan.fields]
-    kind = pa.struct([(name, plan.fields[name].arrow) for name in present])
-    return dict(zip(present, pa.array(rows, kind).flatten(), strict=True))
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

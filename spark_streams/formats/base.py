@@ -1,4 +1,4 @@
-"""Common code of the formats: columns of rows, and arrays in the types of columns, and the reverse.
+"""Common code of the formats: records as columns, and arrays in the types of columns, and the reverse.
 
 A number fits a column if no digit is lost, and a time fits if it is in range. Structs are matched by the names of their
 fields; missing fields are null. A string is parsed like a field's text. A string column accepts any value except bytes
@@ -7,8 +7,11 @@ that are not UTF-8: nested values become JSON, and other values become text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +21,8 @@ from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.conversion import has_text, is_nested, nullable, nullable_offsets, with_scalars
 from spark_streams.columns.json_values import Converted, either, in_chunks, joined
 from spark_streams.errors import PystreamsError, error, fail
-from streamclient.formats.schemas import UndecodableError
+from streamclient.formats.registry import Registry
+from streamclient.formats.schemas import Schema, UndecodableError
 from streamwire.lazy import compute as pc
 
 _WRONG = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -144,51 +148,89 @@ def _read(found: Converted, column: Any = None) -> Any:
     return made
 
 
-# -- columns of rows --------------------------------------------------------------------------------------------------
+# -- records ----------------------------------------------------------------------------------------------------------
 
-#: Raised for a number with more digits than its schema type allows, and for a field that cannot be written as JSON.
-_MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
-
-
-Decode = Callable[[bytes], tuple[Any, Any]]
-Arrays = Callable[[Any, list[Any], list[str]], dict[str, Any]]
+Change = Callable[[Any], Any] | None
+#: Raised for a number with more digits than its schema type allows.
+_MISFIT = (pa.ArrowInvalid, OverflowError)
 
 
-def columns_of(texts: Any, kinds: Mapping[str, Any], decode: Decode, arrays: Arrays) -> dict[str, Converted]:
-    """Return the columns with the names and types in `kinds`.
+@dataclass(frozen=True)
+class RecordField:
+    """The type of a record's field, or of its items. `arrow`: its Arrow type.
 
-    `decode` returns the record of a value and the plan of its schema, or raises UndecodableError. `arrays(plan,
-    records, names)` returns the arrays of those fields in `names` that a plan has.
+    `read` converts a decoded value to a value for Arrow, and `write` is the reverse. Either is None if the value stays
+    the same.
     """
-    names = list(kinds)
-    wrong = np.zeros(len(texts), bool)
-    groups: dict[Any, dict[int, Any]] = {}  # records by plan and row
-    for row, value in enumerate(texts.to_pylist()):
-        if value is not None:
-            try:
-                record, plan = decode(value)
-                groups.setdefault(plan, {})[row] = record
-            except UndecodableError:
-                wrong[row] = True
-    parts: dict[str, list[Converted]] = {name: [] for name in names}
-    order: list[int] = []
-    for plan, records in groups.items():
-        try:
-            found = arrays(plan, list(records.values()), names)
-        except _MISFIT:
-            for row, record in list(records.items()):
+
+    arrow: Any
+    read: Change = None
+    write: Change = None
+    is_writable: bool = True
+
+
+class Plan(Protocol):
+    """Types of the fields of records with one schema."""
+
+    @property
+    def fields(self) -> Mapping[str, RecordField]: ...
+
+
+@dataclass(frozen=True)
+class RecordReader(ABC):
+    """Reads records. `schema`: the reader's schema; None for each value's own schema.
+
+    `registry`: registry with the writers' schemas, which the values' headers identify. Without it, values have no
+    header.
+    """
+
+    schema: Schema | None
+    registry: Registry | None
+    source: str
+
+    @abstractmethod
+    def decoded(self, value: bytes, names: Iterable[str]) -> tuple[dict[str, Any], Plan]:
+        """Return at least these fields of a record, as values for Arrow, and the plan of its schema.
+
+        Raises UndecodableError.
+        """
+
+    def text(self, value: bytes) -> str:
+        """Return a value as Base64."""
+        return base64.b64encode(value).decode()
+
+    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+        """Return the columns with these names and types; see `json_values.members`."""
+        wrong = np.zeros(len(texts), bool)
+        groups: dict[Any, dict[int, Any]] = {}  # records by plan and row
+        for row, value in enumerate(texts.to_pylist()):
+            if value is not None:
                 try:
-                    arrays(plan, [record], names)
-                except _MISFIT:
+                    record, plan = self.decoded(value, kinds)
+                    groups.setdefault(plan, {})[row] = record
+                except UndecodableError:
                     wrong[row] = True
-                    del records[row]
-            found = arrays(plan, list(records.values()), names)
-        order += records
-        for name, kind in kinds.items():
-            part = found.get(name)
-            parts[name].append((pa.nulls(len(records), kind), None) if part is None else adapted(part, kind))
-    undecoded = pa.array(wrong) if wrong.any() else None
-    return {name: _whole(parts[name], kinds[name], order, len(texts), undecoded) for name in names}
+        parts: dict[str, list[Converted]] = {name: [] for name in kinds}
+        order: list[int] = []
+        for plan, records in groups.items():
+            kind = pa.struct([(name, plan.fields[name].arrow) for name in kinds if name in plan.fields])
+            try:
+                made = pa.array(list(records.values()), kind)
+            except _MISFIT:
+                for row, record in list(records.items()):
+                    try:
+                        pa.array([record], kind)
+                    except _MISFIT:
+                        wrong[row] = True
+                        del records[row]
+                made = pa.array(list(records.values()), kind)
+            order += records
+            found = dict(zip(kind.names, made.flatten(), strict=True))
+            for name, wanted in kinds.items():
+                part = found.get(name)
+                parts[name].append((pa.nulls(len(records), wanted), None) if part is None else adapted(part, wanted))
+        undecoded = pa.array(wrong) if wrong.any() else None
+        return {name: _whole(parts[name], kind, order, len(texts), undecoded) for name, kind in kinds.items()}
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:

@@ -1,6 +1,6 @@
 """Rows as Protobuf messages: conversion of a page's values to columns, and of columns to values.
 
-Messages are parsed in C, then their fields are extracted column by column. A missing field is null if the field has
+Messages are parsed in C. A missing field is null if the field has
 presence (messages, `optional`, members of a oneof). Otherwise it has its type's zero value. Google's Timestamp and
 Duration are times, and Google's wrappers are nullable values. Google's Struct, Value, ListValue, Any and Empty are JSON
 texts, and so are other messages that are recursive or have no fields.
@@ -8,25 +8,21 @@ texts, and so are other messages that are recursive or have no fields.
 
 from __future__ import annotations
 
-import base64
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.columns.json_values import Converted
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error
-from spark_streams.formats.base import check_fields, columns_of, spark_fields, stored, value_refused
+from spark_streams.formats.base import RecordField, RecordReader, check_fields, spark_fields, stored, value_refused
 from streamclient.formats import protobuf
 from streamclient.formats.protobuf import Messages
-from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import (
     LEVELS,
     MEMBERS,
@@ -66,60 +62,61 @@ _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "S
 
 
 @dataclass(frozen=True)
-class ProtobufReader:
+class ProtobufReader(RecordReader):
     """Reads messages. `schema`: schema of the columns, and of values without a header.
 
     `message`: name of the message in that schema; None for its first message.
     `registry`: registry with the writers' schemas, which the values' headers identify.
     """
 
-    schema: Schema | None
-    registry: Registry | None
-    source: str
     message: str | None = None
 
     def fields(self) -> list[spark.StructField]:
         """Return the columns of the schema's message."""
-        return spark_fields({name: each.arrow for name, each in self._default_plan().fields.items()})
-
-    def _default_plan(self) -> _Plan:
         assert self.schema is not None
-        messages = _messages(self.schema, self.source)
-        return _plan(messages, messages.message(self.message)[0])
+        fields = _message_plan(self.schema, self.source, self.message)[0].fields
+        return spark_fields({name: each.arrow for name, each in fields.items()})
 
-    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the columns with these names and types; see `json_values.members`."""
-        return columns_of(texts, kinds, functools.partial(self._message, functools.cache(self._plan_at)), _arrays)
+    def decoded(self, value: bytes, names: Iterable[str]) -> tuple[dict[str, Any], _Plan]:
+        """Return these fields of a message, and its plan. Raises UndecodableError."""
+        message, plan = self._message(value)
+        return {name: plan.getters[name](message) for name in names if name in plan.getters}, plan
 
-    def _plan_at(self, schema_id: int, path: tuple[int, ...]) -> _Plan:
-        """Return the plan of the message at a path in the registry's schema with this ID; without a registry, of the
-        reader's message. Raises UndecodableError.
-        """
-        if self.registry is None:
-            return self._default_plan()
-        schema = self.registry.schema(schema_id)
-        if schema is None or schema.kind != "PROTOBUF":
-            raise UndecodableError(f"{self.registry} has no Protobuf schema with the ID {schema_id}")
-        messages = _messages(schema, f"{schema_id} at {self.registry}")
-        return _plan(messages, messages.at(path))
-
-    def _message(self, plan_at: Callable[[int, tuple[int, ...]], _Plan], value: bytes) -> tuple[Any, _Plan]:
+    def _message(self, value: bytes) -> tuple[Any, _Plan]:
         """Return the message of a value, and its plan. Raises UndecodableError."""
         schema_id, path, payload = 0, tuple[int, ...](), value
         if self.registry is not None:
             schema_id, rest = split(value)
             path, payload = split_indexes(rest)
-        plan = plan_at(schema_id, path)
+        plan = _plan_at(self, schema_id, path)
         return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
-        message, plan = self._message(self._plan_at, value)
+        message, plan = self._message(value)
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
-    def text(self, value: bytes) -> str:
-        """Return a value as Base64."""
-        return base64.b64encode(value).decode()
+
+@functools.lru_cache(maxsize=10_000)
+def _plan_at(reader: ProtobufReader, schema_id: int, path: tuple[int, ...]) -> _Plan:
+    """Return the plan of the message at a path in the registry's schema with this ID; without a registry, of the
+    reader's message. Raises UndecodableError.
+    """
+    if reader.registry is None:
+        assert reader.schema is not None
+        return _message_plan(reader.schema, reader.source, reader.message)[0]
+    schema = reader.registry.schema(schema_id)
+    if schema is None or schema.kind != "PROTOBUF":
+        raise UndecodableError(f"{reader.registry} has no Protobuf schema with the ID {schema_id}")
+    messages = _messages(schema, f"{schema_id} at {reader.registry}")
+    return _plan(messages, messages.at(path))
+
+
+def _message_plan(schema: Schema, source: str, message: str | None) -> tuple[_Plan, tuple[int, ...]]:
+    """Return the plan of a message, and its path in the schema."""
+    messages = _messages(schema, source)
+    kind, path = messages.message(message)
+    return _plan(messages, kind), path
 
 
 @functools.lru_cache(maxsize=1000)
@@ -128,21 +125,14 @@ def _messages(schema: Schema, source: str) -> Messages:
 
 
 @dataclass(frozen=True)
-class _Field:
-    """One field of a message: its Arrow type, and a function from messages (or None) to an array of its values."""
-
-    arrow: Any
-    decode: Callable[[Sequence[Any]], Any]
-    #: Converts a stored value to a value for the message's constructor; None if the value stays the same.
-    encode: Callable[[Any], Any] | None = None
-
-
-@dataclass(frozen=True)
 class _Plan:
-    """Reader of messages of one class: the message class and its fields."""
+    """Reader of messages of one class: the message class, its fields, and a function for each field that returns its
+    value, ready for Arrow, from a message.
+    """
 
     kind: Any
-    fields: dict[str, _Field]
+    fields: dict[str, RecordField]
+    getters: dict[str, Callable[[Any], Any]]
     messages: Messages
 
     __hash__ = object.__hash__
@@ -151,14 +141,10 @@ class _Plan:
 @functools.lru_cache(maxsize=1000)
 def _plan(messages: Messages, kind: Any) -> _Plan:
     try:
-        return _Plan(kind, _fields(kind.DESCRIPTOR, _Making(messages, Budget(MEMBERS)), ()), messages)
+        fields, getters = _Making(messages, Budget(MEMBERS)).members(kind.DESCRIPTOR, ())
     except UndecodableError as cause:
         raise error("SCHEMA_UNUSABLE", source=messages.source, reason=cause) from cause
-
-
-def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of messages as arrays of the schema's types. Fields that the schema lacks are omitted."""
-    return {name: plan.fields[name].decode(messages) for name in names if name in plan.fields}
+    return _Plan(kind, fields, getters, messages)
 
 
 @dataclass(frozen=True)
@@ -168,138 +154,93 @@ class _Making:
     messages: Messages
     budget: Budget
 
+    def members(
+        self, descriptor: Any, inside: tuple[str, ...]
+    ) -> tuple[dict[str, RecordField], dict[str, Callable[[Any], Any]]]:
+        """Return the fields of a message and their getters. `inside`: names of the enclosing messages.
 
-def _fields(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> dict[str, _Field]:
-    """Return the fields of a message. `inside`: names of the enclosing messages. Raises UndecodableError."""
-    making.budget.spend(len(descriptor.fields))
-    if len(inside) == LEVELS:
-        raise UndecodableError(f"it is nested in more than {LEVELS} levels")
-    return {each.name: _field(each, making, (*inside, descriptor.full_name)) for each in descriptor.fields}
+        Raises UndecodableError.
+        """
+        self.budget.spend(len(descriptor.fields))
+        if len(inside) == LEVELS:
+            raise UndecodableError(f"it is nested in more than {LEVELS} levels")
+        found = {each.name: self._member(each, (*inside, descriptor.full_name)) for each in descriptor.fields}
+        return {name: field for name, (field, _) in found.items()}, {name: get for name, (_, get) in found.items()}
 
+    def _member(self, field: Any, inside: tuple[str, ...]) -> tuple[RecordField, Callable[[Any], Any]]:
+        """Return a field of a message, and a function that returns its value from a message."""
+        name, of = field.name, attrgetter(field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            return self._map(field, inside)
+        inner = self._value(field, inside)
+        read, write = inner.read or _same, inner.write
+        if field.is_repeated:
+            many = None if write is None else lambda values: [write(value) for value in values]
+            return RecordField(pa.list_(inner.arrow), None, many), lambda message: [*map(read, of(message))]
+        if not field.has_presence:
+            return inner, lambda message: read(of(message))
+        default = read(field.default_value) if field.has_default_value else None
+        return inner, lambda message: read(of(message)) if message.HasField(name) else default
 
-def _field(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
-    name, of = field.name, attrgetter(field.name)
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map(field, making, inside)
-    inner = _value(field, making, inside)
-    if field.is_repeated:
-        encode = inner.encode
-        return _Field(
-            pa.list_(inner.arrow),
-            lambda rows: _lists([None if row is None else of(row) for row in rows], inner),
-            None if encode is None else lambda values: [encode(value) for value in values],
-        )
-    if not field.has_presence:
-        return _Field(
-            inner.arrow, lambda rows: inner.decode([None if row is None else of(row) for row in rows]), inner.encode
-        )
-    default = field.default_value if field.has_default_value else None
-    return _Field(
-        inner.arrow,
-        lambda rows: inner.decode(
-            [None if row is None else of(row) if row.HasField(name) else default for row in rows]
-        ),
-        inner.encode,
-    )
-
-
-def _lists(rows: list[Any], inner: _Field) -> Any:
-    """Return repeated values as an array of lists."""
-    values = inner.decode([value for row in rows if row is not None for value in row])
-    return pa.ListArray.from_arrays(_bounds(rows), values)
-
-
-def _bounds(rows: list[Any]) -> Any:
-    """Return the offsets of each row's values in a list array; null for a row without a message."""
-    ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
-    nulls = np.array([*(row is None for row in rows), False], bool)
-    return pa.array(ends, pa.int32(), mask=nulls)
-
-
-def _map(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
-    key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-    keys, items = _value(key, making, inside), _value(value, making, inside)
-    of, encode_item = attrgetter(field.name), items.encode
-
-    def decode(rows: Sequence[Any]) -> Any:
-        found = [None if row is None else of(row) for row in rows]
-        names = keys.decode([name for each in found if each is not None for name in each])
-        values = items.decode([each[name] for each in found if each is not None for name in each])
-        return pa.MapArray.from_arrays(_bounds(found), names, values)
-
-    def encode(pairs: Any) -> Any:
-        return {name: item if encode_item is None else encode_item(item) for name, item in pairs}
-
-    return _Field(pa.map_(keys.arrow, items.arrow), decode, encode)
-
-
-def _value(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
-    """Return the conversion of single values of a field, which may be repeated."""
-    if field.type in (_GROUP, _MESSAGE):
-        return _message(field.message_type, making, inside)
-    arrow = _ARROW[field.type]
-    if field.type == _ENUM:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return _Field(
-            arrow, lambda values: pa.array([None if v is None else names.get(v, str(v)) for v in values], arrow)
-        )
-    if pa.types.is_decimal(arrow):
-        return _Field(arrow, lambda values: pa.array(values, arrow), int)
-    return _Field(arrow, lambda values: pa.array(values, arrow))
-
-
-def _message(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
-    full, messages = descriptor.full_name, making.messages
-    google = full.removeprefix(_GOOGLE) if full.startswith(_GOOGLE) else ""
-    if google == "Timestamp":
-        return _Field(pa.timestamp("us", "UTC"), _times(pa.timestamp("us", "UTC")), _seconds)
-    if google == "Duration":
-        return _Field(pa.duration("us"), _times(pa.duration("us")), _duration)
-    if google.removesuffix("Value") in _WRAPPERS:
-        inner = _value(descriptor.fields_by_name["value"], making, inside)
-        return _Field(
-            inner.arrow,
-            lambda values: inner.decode([None if value is None else value.value for value in values]),
-            lambda value: {"value": value if inner.encode is None else inner.encode(value)},
-        )
-    fields = {} if google in _JSON or full in inside else _fields(descriptor, making, inside)
-    if not fields:
-        return _Field(
-            pa.string(),
-            lambda values: pa.array([None if v is None else dump(messages.as_json(v)) for v in values], pa.string()),
-            lambda text: messages.from_json(full, text),
-        )
-    arrow = pa.struct([(name, each.arrow) for name, each in fields.items()])
-
-    def decode(values: Sequence[Any]) -> Any:
-        nulls = pa.array([value is None for value in values], pa.bool_())
-        return pa.StructArray.from_arrays(
-            [each.decode(values) for each in fields.values()], fields=list(arrow), mask=nulls
+    def _map(self, field: Any, inside: tuple[str, ...]) -> tuple[RecordField, Callable[[Any], Any]]:
+        key, item = (self._value(field.message_type.fields_by_name[name], inside) for name in ("key", "value"))
+        of = attrgetter(field.name)
+        read_key, read_item, write = key.read or _same, item.read or _same, item.write or _same
+        return (
+            RecordField(
+                pa.map_(key.arrow, item.arrow), None, lambda pairs: {name: write(value) for name, value in pairs}
+            ),
+            lambda message: [(read_key(name), read_item(value)) for name, value in of(message).items()],
         )
 
-    return _Field(arrow, decode, lambda value: _keywords(value, fields))
+    def _value(self, field: Any, inside: tuple[str, ...]) -> RecordField:
+        """Return the conversion of single values of a field, which may be repeated."""
+        if field.type in (_GROUP, _MESSAGE):
+            return self._message(field.message_type, inside)
+        arrow = _ARROW[field.type]
+        if field.type == _ENUM:
+            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            return RecordField(arrow, lambda number: names.get(number, str(number)))
+        return RecordField(arrow, None, int if pa.types.is_decimal(arrow) else None)
+
+    def _message(self, descriptor: Any, inside: tuple[str, ...]) -> RecordField:
+        full, messages = descriptor.full_name, self.messages
+        google = full.removeprefix(_GOOGLE) if full.startswith(_GOOGLE) else ""
+        if google == "Timestamp":
+            return RecordField(pa.timestamp("us", "UTC"), _micros, _seconds)
+        if google == "Duration":
+            return RecordField(pa.duration("us"), _micros, _duration)
+        if google.removesuffix("Value") in _WRAPPERS:
+            inner = self._value(descriptor.fields_by_name["value"], inside)
+            read, write = inner.read or _same, inner.write or _same
+            return RecordField(inner.arrow, lambda value: read(value.value), lambda value: {"value": write(value)})
+        fields, getters = ({}, {}) if google in _JSON or full in inside else self.members(descriptor, inside)
+        if not fields:
+            return RecordField(
+                pa.string(),
+                lambda value: dump(messages.as_json(value)),
+                lambda text: messages.from_json(full, text),
+            )
+        return RecordField(
+            pa.struct([(name, each.arrow) for name, each in fields.items()]),
+            lambda message: {name: get(message) for name, get in getters.items()},
+            lambda value: _keywords(value, fields),
+        )
 
 
-def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[str, Any]:
+def _same(value: Any) -> Any:
+    return value
+
+
+def _keywords(value: Mapping[str, Any], fields: Mapping[str, RecordField]) -> dict[str, Any]:
     """Return the keyword arguments for a message's constructor, without nulls."""
-    found = {}
-    for name, each in value.items():
-        if each is not None:
-            encode = fields[name].encode
-            found[name] = each if encode is None else encode(each)
-    return found
+    return {name: (fields[name].write or _same)(each) for name, each in value.items() if each is not None}
 
 
-def _times(arrow: Any) -> Callable[[Sequence[Any]], Any]:
-    """Return a function from Timestamps or Durations to an array of microseconds, with null for values out of range."""
-
-    def decode(values: Sequence[Any]) -> Any:
-        micros = [None if value is None else value.seconds * _MICROS + value.nanos // _NANOS for value in values]
-        return pa.array([each if each is None or abs(each) < 2**63 else None for each in micros], pa.int64()).view(
-            arrow
-        )
-
-    return decode
+def _micros(value: Any) -> int | None:
+    """Return a Timestamp or Duration in microseconds; None if it is out of range."""
+    micros: int = value.seconds * _MICROS + value.nanos // _NANOS
+    return micros if abs(micros) < 2**63 else None
 
 
 def _seconds(micros: int) -> dict[str, int]:
@@ -325,17 +266,12 @@ class ProtobufWriter:
 
     def check(self, fields: Any) -> None:
         """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
-        known = {name: (each.arrow, True) for name, each in self._plan()[0].fields.items()}
-        check_fields(fields, known, self.source)
-
-    def _plan(self) -> tuple[_Plan, tuple[int, ...]]:
-        messages = _messages(self.schema, self.source)
-        kind, path = messages.message(self.message)
-        return _plan(messages, kind), path
+        plan, _ = _message_plan(self.schema, self.source, self.message)
+        check_fields(fields, {name: (each.arrow, True) for name, each in plan.fields.items()}, self.source)
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
         """Return a binary array with one value per row. Raises VALUE_NOT_WRITABLE."""
-        plan, path = self._plan()
+        plan, path = _message_plan(self.schema, self.source, self.message)
         found = [
             stored("Protobuf", name, column, plan.fields[name].arrow)
             for name, column in zip(names, columns, strict=True)
