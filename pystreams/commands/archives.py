@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pystreams.commands.arguments import STREAM, stream_argument
+from pystreams.commands.arguments import NAME, stream_argument
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import Wanted
 from pystreams.errors import fail
@@ -148,7 +148,7 @@ def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
 
 def _add(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
     """Add the rows after the stream's last ID. Return the numbers of added and skipped rows."""
-    there = transfer.find(run.connection, stream)
+    there = inventory.find(run.connection, stream)
     end = ZERO if there is None else there.last_id
     if there is not None and end > ZERO and not resume:
         fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
@@ -194,7 +194,7 @@ def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
     ),
 )
 @stream_argument
-@click.argument("target", type=STREAM, required=False)
+@click.argument("target", type=NAME, required=False)
 @click.option("--to-url", metavar="URL", help="Target server.  [default: the same server]")
 @click.option("--to-profile", metavar="NAME", help="Profile of the target server.")
 @click.option(
@@ -231,7 +231,7 @@ def copy(
         raise click.UsageError("Give --to-url, --to-profile or another name.")
     source = inventory.need(run.connection, stream)
     there = run.other(Wanted(to_url, to_profile)) if elsewhere else run.connection
-    found = transfer.find(there, name)
+    found = inventory.find(there, name)
     after = ZERO if found is None else found.last_id
     if after > ZERO and not resume:
         fail("STREAM_NOT_EMPTY", stream=names.shown(name), last=after)

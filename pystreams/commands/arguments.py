@@ -1,29 +1,21 @@
-"""Arguments of verbs: names, IDs and globs with their completion, and the streams and groups that they select."""
+"""Arguments of verbs: names, IDs and globs, and the streams and groups that they select."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from pystreams.commands.verbs import Run, wanted_of
-from pystreams.connect import connect
+from pystreams.commands.verbs import Run
 from pystreams.errors import fail
 from pystreams.streams import group_states as of_groups
 from pystreams.streams import inventory, paged_calls
 from pystreams.streams.group_states import Group
 from pystreams.values import names
 from pystreams.values.names import is_glob
-from streamclient.connection import BROKEN, Connection
-from streamclient.errors import PystreamsError
-from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
-
-_COMPLETIONS = 50  # maximum number of names that a shell completion offers
 
 T = TypeVar("T")
 
@@ -50,76 +42,17 @@ class EntryId(click.ParamType[bytes]):
             self.fail(f"'{value}' is not an ID such as 1526919030474-0", param, ctx)
 
 
-def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """Return the first names that `found` yields, or an empty list if the server is unreachable."""
-    try:
-        with closing(connect(wanted_of(ctx), "")) as connection:
-            some = itertools.islice(found(connection), _COMPLETIONS)
-            # Names with control characters are omitted, because a shell prints candidates unchanged.
-            return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
-    except (PystreamsError, *BROKEN):
-        return []
-
-
-def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the server's streams whose names begin with `incomplete`."""
-    pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
-    return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
-
-
-class StreamName(Name):
-    """A stream's name, which a shell completes from the server's streams."""
-
-    name = "stream"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        return _streams_like(ctx, incomplete)
-
-
-class GroupName(Name):
-    """A group's name, which a shell completes from the groups of the preceding argument STREAM."""
-
-    name = "group"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        # If the command line ends in an option without its value, click has not parsed STREAM yet: use ctx.args.
-        words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
-        first = next((word for word in words if word), None)
-        if first is None:
-            return []
-        stream = first if isinstance(first, bytes) else names.from_shell(str(first))
-
-        def groups(connection: Connection) -> Iterator[bytes]:
-            for group in paged_calls.ask(connection, "XINFO", "GROUPS", stream):
-                if (name := pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
-                    yield name
-
-        return _completions(ctx, groups)
-
-
-class StreamPattern(click.ParamType[str]):
-    """A stream's name or a glob, completed like a name."""
-
-    name = "pattern"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
-        return _streams_like(ctx, incomplete)
-
-
-NAME, STREAM, GROUP, PATTERN, ID = Name(), StreamName(), GroupName(), StreamPattern(), EntryId()
+NAME, ID = Name(), EntryId()
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument STREAM."""
-    return click.argument("stream", type=STREAM)(function)
+    return click.argument("stream", type=NAME)(function)
 
 
 def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument GROUP."""
-    return click.argument("group", type=GROUP)(function)
+    return click.argument("group", type=NAME)(function)
 
 
 def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from pystreams.files import checkpoints
 from pystreams.files.checkpoints import Checkpoint, Directory, Source
 from pystreams.measures import ID, TEXT, WORD, Estimate, Measure, View
 from pystreams.streams import group_states as of_groups
-from pystreams.streams import inventory, transfer
+from pystreams.streams import inventory
 from pystreams.streams.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.sampling import BEHIND_CHECKPOINT
@@ -51,7 +51,7 @@ def _compare(run: Run, checkpoint: Checkpoint) -> list[Comparison]:
     rows: list[Comparison] = []
     for source in checkpoint.sources:
         wanted = None if source.group is None else source.group.encode()
-        streams = {name: transfer.find(run.connection, name.encode()) for name in source.planned}
+        streams = {name: inventory.find(run.connection, name.encode()) for name in source.planned}
         there = [stream for stream in streams.values() if stream is not None]
         members = {
             each.stream.name: each

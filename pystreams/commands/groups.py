@@ -12,9 +12,7 @@ import click
 
 from pystreams import measures
 from pystreams.commands.arguments import (
-    GROUP,
     NAME,
-    PATTERN,
     group_argument,
     groups_of,
     limit_option,
@@ -56,7 +54,7 @@ def _one_or_many(function: Any) -> Any:
     for option in (
         match_limit,
         _all_groups,
-        click.argument("groups", nargs=-1, type=GROUP, metavar="[GROUP]..."),
+        click.argument("groups", nargs=-1, type=NAME, metavar="[GROUP]..."),
     ):
         function = option(function)
     return function
@@ -82,7 +80,7 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
         "pystreams groups seek --from-file positions.csv       # restore them",
     ),
 )
-@click.argument("stream", type=PATTERN, required=False)
+@click.argument("stream", required=False)
 @_one_or_many
 @click.option(
     "--to",
@@ -249,7 +247,7 @@ _REMOVED: View[Group] = (
         "pystreams groups rm 'sensors:*' --all-groups",
     ),
 )
-@click.argument("stream", type=PATTERN)
+@click.argument("stream")
 @_one_or_many
 def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, limit: int) -> None:
     """Remove groups with their positions and pending entries. The entries stay in the stream.
@@ -300,7 +298,7 @@ _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
-@click.argument("pattern", default="*", type=PATTERN)
+@click.argument("pattern", default="*")
 @limit_option(1000, "groups")
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
@@ -375,7 +373,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
         "pystreams groups lag orders --fail-above 10000 || echo too slow",
     ),
 )
-@click.argument("pattern", default="*", type=PATTERN)
+@click.argument("pattern", default="*")
 @click.option("--group", type=NAME, help="Only groups of this name.")
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Order, largest or worst first. Examines all groups.")
 @limit_option(1000, "groups")

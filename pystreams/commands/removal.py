@@ -13,8 +13,6 @@ import click
 from pystreams import measures
 from pystreams.commands.arguments import (
     NAME,
-    PATTERN,
-    STREAM,
     ids_argument,
     limit_option,
     match_limit,
@@ -45,7 +43,7 @@ _STREAMS: View[Stream] = (
     changes=True,
     examples=("pystreams rm orders-old", "pystreams rm 'test:*' --dry-run", "pystreams rm 'test:*' --yes"),
 )
-@click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
+@click.argument("streams", nargs=-1, required=True, metavar="STREAM...")
 @match_limit
 def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     """Remove streams with all their entries and groups. STREAM is a name or a glob.
@@ -102,7 +100,7 @@ def _document(letter: Letter) -> dict[str, Any]:
     needs="+scan +xinfo|stream +xrange +xrevrange +time",
     examples=("pystreams dlq ls", "pystreams dlq ls failed --from-stream orders", "pystreams dlq ls failed --json"),
 )
-@click.argument("stream", type=STREAM, required=False)
+@click.argument("stream", type=NAME, required=False)
 @click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream.")
 @click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text.")
 @limit_option(100, "letters")

@@ -1,14 +1,8 @@
-"""The command `pystreams` itself, its verbs, and completion for bash, zsh and fish.
-
-Bash splits words at each colon, which most stream names and all URLs contain. So the script for bash passes the whole
-line. Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape
-completions themselves.
-"""
+"""The command `pystreams` itself and its verbs. Click completes verbs and options in bash, zsh and fish."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,63 +10,14 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    add_completion_class,
-    split_arg_string,
-)
 
 from pystreams.commands.verbs import remember, server_options
 from pystreams.errors import Status
 from pystreams.output import Form, Output
 from pystreams.values.names import printable
-
-_SOURCE_BASH = """\
-%(complete_func)s() {
-    local IFS=$'\\n' line so_far="${COMP_LINE:0:$COMP_POINT}"
-    COMPREPLY=()
-    while read -r line; do
-        case $line in
-            dir,*) compopt -o dirnames ;;
-            file,*) compopt -o default ;;
-            plain,*) COMPREPLY+=("${line#plain,}") ;;
-        esac
-    done < <(env COMP_LINE="$so_far" COMP_BREAKS="$COMP_WORDBREAKS" %(complete_var)s=bash_complete $1)
-}
-
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
-_SPECIAL = re.compile(r"([^\w@%+=:,./-])")
-
-
-class Bash(BashComplete):
-    """Completion script and protocol for bash."""
-
-    source_template: ClassVar[str] = _SOURCE_BASH
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the complete arguments before the cursor, and the unfinished argument (empty after a space)."""
-        words = split_arg_string(self._line)
-        if not words or self._line[-1:].isspace():
-            return words[1:], ""
-        return words[1:-1], words[-1]
-
-    @property
-    def _line(self) -> str:
-        return os.environ.get("COMP_LINE", "")
-
-    def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return one line of output, without the part of the word up to the last `:` or `=`, which bash keeps."""
-        if item.type != "plain":
-            return f"{item.type},"
-        begun = self.get_completion_args()[1]
-        breaks = [at for at, each in enumerate(begun) if each in ":=" and each in os.environ.get("COMP_BREAKS", ":=")]
-        start = breaks[-1] + 1 if breaks and item.value.startswith(begun) else 0
-        return "plain," + _SPECIAL.sub(r"\\\1", item.value[start:])
 
 
 def _version() -> str:
@@ -167,9 +112,6 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     from PYSTREAMS_PASSWORD.
     """
     remember(ctx, **given)
-
-
-add_completion_class(Bash)
 
 
 def main(arguments: list[str] | None = None) -> None:

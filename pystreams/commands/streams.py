@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from pystreams import measures
-from pystreams.commands.arguments import PATTERN, limit_option, stream_argument
+from pystreams.commands.arguments import limit_option, stream_argument
 from pystreams.commands.verbs import Run, stream_document, verb, write_rows
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import group_states as of_groups
@@ -41,7 +41,7 @@ def _row(stream: Stream, now: int) -> StreamRow:
     needs=_READS,
     examples=("pystreams ls", "pystreams ls 'sensors:*' --sort bytes --limit 10", "pystreams ls --json"),
 )
-@click.argument("pattern", default="*", type=PATTERN)
+@click.argument("pattern", default="*")
 @click.option(
     "--sort",
     type=click.Choice(sorted(_SORTS)),

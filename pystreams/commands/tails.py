@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from pystreams.commands.arguments import GROUP, NAME, PATTERN, stream_argument
+from pystreams.commands.arguments import NAME, stream_argument
 from pystreams.commands.verbs import Run, verb
 from pystreams.output import Lines
 from pystreams.streams import entries, inventory
@@ -38,7 +38,7 @@ _LAST = 10  # number of last entries of each stream that are shown by default
         "pystreams tail orders --decode avro --registry http://registry:8081 --where 'amount > 100'",
     ),
 )
-@click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
+@click.argument("streams", nargs=-1, required=True, metavar="STREAM...")
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries until Ctrl-C, reconnecting if needed.")
 @click.option(
     "--from",
@@ -162,7 +162,7 @@ def _matching(run: Run, streams: tuple[str, ...]) -> Iterator[bytes]:
 def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
     """Return the range (after, upto] of the existing entries to show."""
     if follow:
-        found = next(inventory.read_streams(run.connection, [name], memory=False), None)
+        found = inventory.find(run.connection, name)
         if found is None:
             return ZERO, ZERO
     else:
@@ -180,7 +180,7 @@ def _span(run: Run, name: bytes, position: times.Position, *, follow: bool) -> t
     ),
 )
 @stream_argument
-@click.option("-g", "--group", required=True, type=GROUP, help="Consumer group.")
+@click.option("-g", "--group", required=True, type=NAME, help="Consumer group.")
 @click.option(
     "-c",
     "--consumer",

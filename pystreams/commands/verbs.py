@@ -246,10 +246,7 @@ def remember(ctx: click.Context, **given: Any) -> None:
 
 
 def wanted_of(ctx: click.Context) -> Wanted:
-    """Return the server that the command line names, by options after or before the verb's name.
-
-    Shell completion also calls this function, with an unfinished command line.
-    """
+    """Return the server that the command line names, by options after or before the verb's name."""
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):
         level |= {name: value for name, value in each.params.items() if value}

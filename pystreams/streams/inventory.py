@@ -241,6 +241,11 @@ def read_streams(
             yield parsed(name, reply, used if isinstance(used, int) else None)
 
 
+def find(connection: Connection, name: bytes) -> Stream | None:
+    """Return one stream; None if it does not exist."""
+    return next(read_streams(connection, [name], memory=False), None)
+
+
 def need(connection: Connection, name: bytes) -> Stream:
     """Return one stream with its memory usage. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
     commands: list[Command] = [("XINFO", "STREAM", name)]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from pystreams.errors import fail
 from pystreams.streams.group_states import Group
-from pystreams.streams.inventory import Stream, parsed, scan_pages
+from pystreams.streams.inventory import Stream, scan_pages
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from pystreams.streams.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.values.names import shown
@@ -26,18 +26,6 @@ from streamclient.refusals import Refusal, refusal_of
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
-
-
-def find(connection: Connection, stream: bytes) -> Stream | None:
-    """Return a stream; None if it does not exist. Raises NOT_A_STREAM."""
-    command: Command = ("XINFO", "STREAM", stream)
-    (reply,) = connection.pipeline([command])
-    if isinstance(reply, ResponseError):
-        problem = failure(connection, command, reply)
-        if problem.condition == "NO_SUCH_STREAM":
-            return None
-        raise problem
-    return parsed(stream, reply)
 
 
 def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Sequence[bytes]]]) -> None:

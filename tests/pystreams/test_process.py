@@ -99,3 +99,11 @@ def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> No
     client.xgroup_create("s", "g", 0)
     lines = ("groups lag s --fail-above 0", "info nope", "ls", "--version")
     assert [cli_of.result(*line.split(), "--json").exit_code for line in lines] == [3, 4, 0, 0]
+
+
+def test_a_shell_completes_verbs() -> None:
+    """Click's completion finds verbs, whose modules are imported late."""
+    words = {"_PYSTREAMS_COMPLETE": "bash_complete", "COMP_WORDS": "pystreams groups see", "COMP_CWORD": "2"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **words}
+    command = [sys.executable, "-m", "pystreams"]
+    assert subprocess.run(command, env=environment, capture_output=True, check=True).stdout == b"plain,seek\n"

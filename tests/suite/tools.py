@@ -29,7 +29,6 @@ PACKAGES = {
     "setpriv": "util-linux",
     "sh": "dash",
     "bash": "bash",
-    "fish": "fish",
     "promtool": "prometheus",
     "systemd-analyze": "systemd",
     "logrotate": "logrotate",

@@ -296,13 +296,3 @@ def test_a_full_disk_is_a_file_error(
     error = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
     assert "FILE_UNUSABLE" in error
     assert "No space left on device" in error
-
-
-@on_engine
-def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """The error for a row without fields has the row's number."""
-    file = tmp_path / "s.jsonl"
-    file.write_text('{"id": "1-0", "fields": {"a": "1"}}\n{"id": "2-0", "fields": {}}\n')
-    for words in (("import", str(file), "s"), ("produce", "s", "-f", str(file))):
-        error = cli_of.failure(*words, status=1)
-        assert f"Row 2 of {file} cannot be read: it has no field" in error

@@ -125,24 +125,6 @@ def test_other_limits_warn_of_lost_entries(cli_of: Cli, stream: redis.Redis) -> 
     assert "[NO_GROUPS]" in cli_of.failure("trim", "alone", "--acked", "-y", status=1)
 
 
-def test_a_letter_named_twice_is_replayed_once(cli_of: Cli, letters: redis.Redis) -> None:
-    """A letter named twice is replayed once, and an ID without a sequence number means sequence number 0."""
-    first = _ids(cli_of)[0]
-    before = letters.xlen("orders")
-    cli_of("dlq", "replay", "failed", first, first, "--yes")
-    assert letters.xlen("orders") == before + 1
-    origin = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 1, "_reason": "r", "n": 1}
-    end = 10**15
-    for number in range(2):
-        letters.xadd("failed", origin, id=f"{end}-{number}")
-    assert cli_of("dlq", "purge", "failed", str(end), "--yes") == "Removed 1 dead letter of failed.\n"
-    assert _ids(cli_of)[-1] == f"{end}-1"
-
-
-def _ids(cli_of: Cli) -> list[str]:
-    return [json.loads(line)["id"] for line in cli_of("dlq", "ls", "failed", "--json").splitlines()]
-
-
 def test_a_letter_with_an_invalid_delivery_count_is_listed(cli_of: Cli, client: redis.Redis) -> None:
     """A letter whose delivery count has 5,000 digits is listed, with an unknown count."""
     odd = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": "9" * 5000, "_reason": "r", "n": 1}

@@ -80,25 +80,6 @@ def test_output_formats(cli_of: Cli, streams: redis.Redis) -> None:
 
 
 @on_engine
-def test_csv_keeps_fields_without_a_column(cli_of: Cli, client: redis.Redis) -> None:
-    """Fields that are missing from the first entry, repeated, or not UTF-8 are in the column
-    `_other`, as in an export.
-    """
-    client.xadd("s", {"a": "1"}, id="1-0")
-    client.xadd("s", {"a": "2", "b": "\x1b[2J", "c": b"\xff"}, id="2-0")
-    client.execute_command("XADD", "s", "3-0", "a", "3", "a", "4")
-    client.xgroup_create("s", "g", 0)
-    lines = [
-        "_id,_ms,_seq,a,_other",
-        "1-0,1,0,1,",
-        '2-0,2,0,2,"{""b"": ""\\u001b[2J"", ""c"": {""base64"": ""/w==""}}"',
-        '3-0,3,0,3,"{""a"": ""4""}"',
-    ]
-    assert cli_of("tail", "s", "-o", "csv").splitlines() == lines
-    assert cli_of("consume", "s", "-g", "g", "--ack", "-o", "csv").splitlines() == lines
-
-
-@on_engine
 def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Redis) -> None:
     """A condition on a field that no entry has causes a warning. Members of values can be used with `--decode`."""
     client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41", "x.y": 1}}', "n": 1}, id="1-0")
@@ -298,13 +279,6 @@ def test_following_a_key_of_another_type_names_the_key(cli_of: Cli, streams: red
             next(entries.follow(connection, {b"odd": ZERO}, print))
     finally:
         connection.close()
-
-
-def test_a_consumer_may_have_an_empty_name(cli_of: Cli, streams: redis.Redis) -> None:
-    """`-c ""` uses the consumer with the empty name, not a generated one."""
-    streams.xgroup_create("a", "g", 0)
-    cli_of("consume", "a", "-g", "g", "-c", "", "-n", "1")
-    assert [each["name"] for each in streams.xinfo_consumers("a", "g")] == [b""]
 
 
 ORDER = (

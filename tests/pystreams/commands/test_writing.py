@@ -171,29 +171,6 @@ def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_pro
         }
 
 
-def test_a_producer_interrupted_before_the_replies_counts_unconfirmed_entries() -> None:
-    """An interrupted producer counts confirmed and unconfirmed entries separately."""
-
-    class Interrupted:
-        calls = 0
-
-        def pipeline(self, commands: list[object]) -> list[object]:
-            self.calls += 1
-            if self.calls == 2:
-                raise KeyboardInterrupt
-            return [b"1-1"] * len(commands)
-
-    added = Producer(cast("Connection", Interrupted()))
-    added.add(("XADD", b"s", b"*", b"n", b"1"))
-    added.flush()
-    assert (added.added, added.unconfirmed) == (1, 0)
-    added.add(("XADD", b"s", b"*", b"n", b"2"))
-    added.add(("XADD", b"s", b"*", b"n", b"3"))
-    with pytest.raises(KeyboardInterrupt):
-        added.flush()
-    assert (added.added, added.unconfirmed) == (1, 2)
-
-
 def test_an_interrupted_file_is_continued(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """A failure names the number of added entries and the `--skip` to continue with, so that no row is added twice."""
     file = tmp_path / "rows.jsonl"

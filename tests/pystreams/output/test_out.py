@@ -43,14 +43,6 @@ def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
-def test_a_long_cell_widens_only_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A very long cell is shown completely and widens only its own row."""
-    stdout = io.StringIO()
-    monkeypatch.setattr("sys.stdout", stdout)
-    Output().table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
-    assert [len(line) for line in stdout.getvalue().splitlines()] == [123, 5003, 123]
-
-
 def test_a_terminal_gets_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal gets the same columns with colors, unless NO_COLOR is set."""
     monkeypatch.setenv("TERM", "xterm")

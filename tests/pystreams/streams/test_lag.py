@@ -9,7 +9,7 @@ import redis
 
 from pystreams.connect import Wanted, connect
 from pystreams.streams import group_states as groups
-from pystreams.streams.group_states import Group, Status, judge
+from pystreams.streams.group_states import Group
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 from tests import servers
@@ -110,19 +110,3 @@ def test_many_streams_share_one_budget(redis_process: servers.Running) -> None:
         assert [(each.lag, each.exact) for each in found if each.lag == 1] == [(1, True)] * 500
         assert all((each.bounds[0] or 0) <= _AFTER <= (each.bounds[1] or 0) for each in found if each.lag != 1)
         client.flushall()
-
-
-def test_a_position_beyond_the_end_has_the_lag_of_xinfo(client: redis.Redis, connection: Connection) -> None:
-    """A group positioned beyond the stream's end has the lag of XINFO, no lag in seconds, and the status `stop`."""
-    client.xadd("s", {"n": 1}, id="1-0")
-    client.xgroup_create("s", "known", "100-0", entries_read=1)
-    client.xgroup_create("s", "unknown", "100-0")
-    for number in (2, 3):
-        client.xadd("s", {"n": number}, id=f"{number}-0")
-    known, unknown = _groups(connection, b"s")
-    lags = {each["name"]: each["lag"] for each in client.xinfo_groups("s")}
-    assert (known.lag, unknown.lag) == (lags[b"known"], lags[b"unknown"])
-    assert known.lag == 2
-    assert known.is_beyond
-    assert known.behind_ms is None
-    assert judge(known) == Status.STOP
