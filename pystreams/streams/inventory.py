@@ -101,7 +101,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     replies = connection.pipeline(commands)
     found: dict[bytes, Any] = {}
     for name, state, groups, end, used in zip(names, *(replies[at::4] for at in range(4)), strict=True):
-        if _is_refusal(state) or _is_refusal(end):
+        if any(map(_is_refusal, (state, groups, end))):
             connection.capabilities.mark_missing("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):

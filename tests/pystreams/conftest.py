@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import redis
 from click.testing import CliRunner, Result
 
 from pystreams.commands.root import cli
+from pystreams.connect import Wanted, connect
+from streamclient.connection import Connection
 from tests import servers
 from tests.servers import topologies
 
@@ -92,6 +94,13 @@ def engine_client(engine_process: servers.Running) -> Iterator[redis.Redis]:
             yield made
         finally:
             made.flushall()
+
+
+@pytest.fixture
+def connection(client: redis.Redis, instance: servers.Running) -> Iterator[Connection]:
+    """A new connection to the server, without cached facts about streams."""
+    with closing(connect(Wanted(instance.url), "")) as made:
+        yield made
 
 
 @pytest.fixture

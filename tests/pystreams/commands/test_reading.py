@@ -18,7 +18,6 @@ import redis
 from pystreams.streams import entries
 from pystreams.testing import schema_registry
 from spark_streams.errors import PystreamsError
-from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO
 from tests import ROOT, servers
@@ -270,15 +269,11 @@ def test_a_named_consumer_gets_its_pending_entries_first(cli_of: Cli, streams: r
     assert streams.xpending("a", "g")["pending"] == 0
 
 
-def test_following_a_key_of_another_type_names_the_key(cli_of: Cli, streams: redis.Redis) -> None:
+def test_following_a_key_of_another_type_names_the_key(client: redis.Redis, connection: Connection) -> None:
     """Following a key that is not a stream fails with an error that names the key."""
-    streams.set("odd", "text")
-    connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
-    try:
-        with pytest.raises(PystreamsError, match="The key 'odd' at"):
-            next(entries.follow(connection, {b"odd": ZERO}, print))
-    finally:
-        connection.close()
+    client.set("odd", "text")
+    with pytest.raises(PystreamsError, match="The key 'odd' at"):
+        next(entries.follow(connection, {b"odd": ZERO}, print))
 
 
 ORDER = (

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 import redis
 
 from pystreams.streams import inventory
 from pystreams.streams.group_states import Status
 from pystreams.streams.sampling import Samples
-from spark_streams.config import options
-from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.pool import borrow, close_all
-from tests import servers
-
-
-@pytest.fixture
-def connection(instance: servers.Running, client: redis.Redis) -> Iterator[Connection]:
-    address = options.server({"url": instance.url})
-    assert isinstance(address, Address)
-    with borrow(address) as made:
-        yield made
-    close_all()
 
 
 def test_a_recreated_group_has_no_history(connection: Connection, client: redis.Redis) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 
@@ -17,14 +15,6 @@ from tests import servers
 from tests.pystreams.conftest import user
 
 _LARGE = b"x" * 300_000
-
-
-@pytest.fixture
-def connection(client: redis.Redis, instance: servers.Running) -> Iterator[Connection]:
-    """A connection without cached facts about streams."""
-    made = connect(Wanted(instance.url), "")
-    yield made
-    made.close()
 
 
 def _streams(client: redis.Redis) -> list[bytes]:
@@ -50,7 +40,9 @@ def _properties(connection: Connection, names: list[bytes]) -> list[Stream | str
     ]
 
 
-@pytest.mark.parametrize("rules", ["+@all", "+@all -eval -ps.nth", "+@all -eval -command -memory"])
+@pytest.mark.parametrize(
+    "rules", ["+@all", "+@all -eval -ps.nth", "+@all -eval -command -memory", "+@all -xinfo|groups"]
+)
 def test_all_methods_return_the_same(client: redis.Redis, instance: servers.Running, rules: str) -> None:
     """XINFO STREAM, the script and the engine's own command return the same properties, on the first call and later."""
     names = _streams(client)

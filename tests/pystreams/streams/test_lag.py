@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 
-from pystreams.connect import Wanted, connect
 from pystreams.streams import group_states as groups
 from pystreams.streams.group_states import Group
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
-from tests import servers
 
 _BEFORE, _AFTER = 300, 2_000
-
-
-@pytest.fixture
-def connection(client: redis.Redis, instance: servers.Running) -> Iterator[Connection]:
-    """A connection to the server."""
-    made = connect(Wanted(instance.url), "")
-    yield made
-    made.close()
 
 
 def _burst(client: redis.Redis, name: str) -> None:
@@ -65,48 +53,39 @@ def test_a_lag_has_no_trimmed_entries(client: redis.Redis, connection: Connectio
         assert (found.lag, found.exact) == (present, True)
 
 
-@pytest.mark.redis
+_REDIS = pytest.mark.parametrize("instance", ["redis"], indirect=True)
+
+
+@_REDIS
 @pytest.mark.parametrize("entries", [1, 10, 100, 400, 4_000])
-def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) -> None:
+def test_an_estimate_has_bounds(client: redis.Redis, connection: Connection, entries: int) -> None:
     """The true lag is within the estimate's bounds. The lag is exact only if the budget suffices to count it."""
-    with redis.Redis(port=redis_process.port, protocol=2) as client:
-        client.flushall()
-        _burst(client, "burst")
-        connection = connect(Wanted(redis_process.url), "")
-        budget = Budget(entries)
-        (found,) = _groups(connection, b"burst", budget=budget)
-        connection.close()
-        least, most = found.bounds
-        assert least is not None
-        assert most is not None
-        assert found.lag is not None
-        assert least <= min(found.lag, _AFTER)
-        assert most >= max(found.lag, _AFTER)
-        assert found.exact == (least == most) == (entries >= 4_000)
-        client.flushall()
+    _burst(client, "burst")
+    (found,) = _groups(connection, b"burst", budget=Budget(entries))
+    least, most = found.bounds
+    assert least is not None
+    assert most is not None
+    assert found.lag is not None
+    assert least <= min(found.lag, _AFTER)
+    assert most >= max(found.lag, _AFTER)
+    assert found.exact == (least == most) == (entries >= 4_000)
 
 
-@pytest.mark.redis
-def test_many_streams_share_one_budget(redis_process: servers.Running) -> None:
+@_REDIS
+def test_many_streams_share_one_budget(client: redis.Redis, connection: Connection) -> None:
     """A thousand groups with an unknown lag share one budget, and short lags among them are exact."""
-    with redis.Redis(port=redis_process.port, protocol=2) as client:
-        client.flushall()
-        _burst(client, "burst")
-        for number in range(1000):
-            client.copy("burst", f"s{number}")
-        for number in range(0, 1000, 2):
-            client.xgroup_setid(f"s{number}", "g", f"{_BEFORE * 1000 + 1}-{_AFTER - 1}")
-            client.xdel(f"s{number}", f"{_BEFORE * 1000 + 1}-{_AFTER + 1}")
-        connection = connect(Wanted(redis_process.url), "")
-        budget = Budget(30_000)
-        before = client.info("commandstats")
-        names = [f"s{number}".encode() for number in range(1000)]
-        found = _groups(connection, *names, budget=budget)
-        after = client.info("commandstats")
-        connection.close()
-        calls = after["cmdstat_xrange"]["calls"] - before.get("cmdstat_xrange", {}).get("calls", 0)
-        assert budget.entries > -8 * 1000
-        assert calls < 6_000
-        assert [(each.lag, each.exact) for each in found if each.lag == 1] == [(1, True)] * 500
-        assert all((each.bounds[0] or 0) <= _AFTER <= (each.bounds[1] or 0) for each in found if each.lag != 1)
-        client.flushall()
+    _burst(client, "burst")
+    for number in range(1000):
+        client.copy("burst", f"s{number}")
+    for number in range(0, 1000, 2):
+        client.xgroup_setid(f"s{number}", "g", f"{_BEFORE * 1000 + 1}-{_AFTER - 1}")
+        client.xdel(f"s{number}", f"{_BEFORE * 1000 + 1}-{_AFTER + 1}")
+    budget = Budget(30_000)
+    before = client.info("commandstats")
+    found = _groups(connection, *(f"s{number}".encode() for number in range(1000)), budget=budget)
+    after = client.info("commandstats")
+    calls = after["cmdstat_xrange"]["calls"] - before.get("cmdstat_xrange", {}).get("calls", 0)
+    assert budget.entries > -8 * 1000
+    assert calls < 6_000
+    assert [(each.lag, each.exact) for each in found if each.lag == 1] == [(1, True)] * 500
+    assert all((each.bounds[0] or 0) <= _AFTER <= (each.bounds[1] or 0) for each in found if each.lag != 1)
