@@ -1,4 +1,4 @@
-"""The fixtures `jobs` (a server, and jobs that run in this process on its Spark) and `departures` (real data in files).
+"""The fixtures `jobs` (a server, and jobs that run in this process on its Spark) and `departures` (real data).
 
 A test names the server that it runs on in `make test` with `on`; with LONG_TESTS=1 it runs on both.
 """
@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import redis
-from pyarrow import csv
 from pyspark.sql import SparkSession
 
 from pystreams.jobs.job import Job
 from tests.suite.long import FULL
 
 ROWS = 12_000 if FULL else 900
-FILES = 3
 
 
 def on(server: str) -> pytest.MarkDecorator:
@@ -63,19 +61,6 @@ class Jobs:
         return [fields for _, fields in self.entries(stream)]
 
 
-@dataclass(frozen=True)
-class Departures:
-    """The first departures as CSV files, and as a table of texts."""
-
-    files: list[Path]
-    table: pa.Table
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """Each row without its nulls, which are the fields of its entry."""
-        return [{name: value for name, value in row.items() if value is not None} for row in self.table.to_pylist()]
-
-
 @pytest.fixture
 def jobs(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -89,16 +74,9 @@ def jobs(
 
 
 @pytest.fixture(scope="session")
-def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
-    """The first departures of 2013 in three files."""
-    table = pa.Table.from_pandas(flight_delays.departures().head(ROWS), preserve_index=False)
-    directory = tmp_path_factory.mktemp("departures")
-    files = []
-    for number in range(FILES):
-        part = table.slice(number * (ROWS // FILES), ROWS // FILES)
-        files.append(directory / f"part-{number}.csv")
-        csv.write_csv(part, files[-1])
-    return Departures(files, table)
+def departures() -> pa.Table:
+    """The first departures of 2013 as texts."""
+    return pa.Table.from_pandas(flight_delays.departures().head(ROWS), preserve_index=False)
 
 
 def archived(directory: Path) -> list[tuple[str, dict[str, str]]]:

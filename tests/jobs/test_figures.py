@@ -9,7 +9,7 @@ import pytest
 from aggregate import aggregate
 from join import join
 
-from tests.jobs.conftest import Departures, Jobs, on
+from tests.jobs.conftest import Jobs, on
 from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -41,9 +41,9 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 @long_only
 @on("redis")
-def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) -> None:
+def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: pa.Table) -> None:
     """Each window that the watermark has passed is written once by two runs, with the totals from pandas."""
-    table = departures.table
+    table = departures
     words = [
         "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
         "--sql", figures("3 hours"), "--to", "figures", "--checkpoint", jobs.path("checkpoint"),
@@ -69,24 +69,24 @@ def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) 
 
 
 @on("redis")
-def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: Departures) -> None:
-    load(jobs, "flights", departures.table)
+def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: pa.Table) -> None:
+    load(jobs, "flights", departures)
     jobs.run(
         aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--to", "alerts",
         "--sql", "SELECT * FROM events WHERE dep_delay > 60", "--checkpoint", jobs.path("checkpoint"),
         "--group", "alerts",
     )  # fmt: skip
-    late = frame(departures.table).query("dep_delay > 60")
+    late = frame(departures).query("dep_delay > 60")
     assert [int(row["flight"]) for row in jobs.rows("alerts")] == [int(flight) for flight in late["flight"]]
     entries = dict(jobs.entries("flights"))
     assert all(entries[row["source_id"]]["flight"] == row["flight"] for row in jobs.rows("alerts"))
 
 
 @on("engine")
-def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: Departures) -> None:
+def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: pa.Table) -> None:
     """The join of departures and weather readings within an hour equals the join in pandas."""
     weather = flight_delays.weather_readings().head(200)[["origin", "time_hour", "visib"]]
-    load(jobs, "flights", departures.table.slice(0, 600))
+    load(jobs, "flights", departures.slice(0, 600))
     load(jobs, "weather", pa.Table.from_pandas(weather, preserve_index=False))
     jobs.run(
         join, "--left", "flights", "--left-schema", SCHEMA, "--left-time", "time_hour", "--right", "weather",
@@ -94,7 +94,7 @@ def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: Departures)
         "--on", "origin", "--within", "1h", "--watermark", "1h", "--to", "both",
         "--checkpoint", jobs.path("checkpoint"),
     )  # fmt: skip
-    left = frame(departures.table.slice(0, 600))
+    left = frame(departures.slice(0, 600))
     right = weather.assign(time_hour=lambda rows: pd.to_datetime(rows["time_hour"]))
     both = left.merge(right, on="origin")
     both = both[(both["time_hour_x"] - both["time_hour_y"]).abs() <= pd.Timedelta(hours=1)]
