@@ -157,7 +157,7 @@ def same(words: list[bytes], reply: Any, expected: Any, plain: bool = False) -> 
 
 
 #: Commands whose replies have the order of a hash table.
-_UNORDERED = {b"KEYS", b"SCAN", b"HGETALL", b"HKEYS", b"HVALS", b"HSCAN"}
+_UNORDERED = {b"KEYS", b"SCAN", b"HGETALL", b"HKEYS", b"HVALS", b"HSCAN", b"HRANDFIELD"}
 
 
 def _in_order(name: bytes, words: list[bytes], reply: Any) -> Any:

@@ -55,6 +55,9 @@ NOISE = [
     "18446744073709551615-18446744073709551615",
 ]
 
+#: Commands in which another word would make the result random.
+_NOT_CHANGED = {"HRANDFIELD"}
+
 
 class Grammar(Vocabulary):
     """Makes one sequence; ``families`` are the kinds of commands that it may use.
@@ -118,7 +121,7 @@ class Grammar(Vocabulary):
 
     def _noisy(self, words: Words) -> Words:
         """Return the command, sometimes made invalid."""
-        if self._random.random() > 0.08:
+        if self._random.random() > 0.08 or words[0] in _NOT_CHANGED:
             return words
         words = list(words)
         position = self._random.randrange(len(words))

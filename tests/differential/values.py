@@ -25,6 +25,8 @@ ALL = [name for names in NAMES.values() for name in names]
 TEXTS = ["a", "a", "b", "b", "c", "d", "1", "2", "-3", "17", "", "x" * 70, "1.5", "0x1A", "é", "a\r\nb"]
 NUMBERS = ["0", "1", "1", "2", "3", "-1", "-2", "5", "100", "9223372036854775807", "-9223372036854775808"]
 ODD_NUMBERS = ["x", "", "1.5", "9223372036854775808", " 1", "01", "1e2", "-0", "18446744073709551616"]
+FLOATS = ["0.1", "1e300", "-7.25", "3", "1e-10", "-0", "5."]
+ODD_FLOATS = ["inf", "-inf", "nan", "x", "", "1e5000", "0x10", " 1"]
 #: Times to live: long, expired, and beyond every clock.
 SECONDS = ["100000", "200000", "300000", "100000"]
 ODD_SECONDS = ["0", "-1", "x", "", "9223372036854775807", "9223372036854776", "9223372036854775", "70368744177663"]
@@ -73,6 +75,9 @@ class Values:
 
     def number(self) -> str:
         return self.one(NUMBERS) if self.chance(0.93) else self.one(ODD_NUMBERS)
+
+    def float(self) -> str:
+        return self.one(FLOATS) if self.chance(0.93) else self.one(ODD_FLOATS)
 
     def seconds(self) -> str:
         return self.one(SECONDS) if self.chance(0.85) else self.one(ODD_SECONDS)
@@ -152,6 +157,9 @@ def _hash(v: Values) -> Words:
             [v.one(["HGETALL", "HKEYS", "HVALS", "HLEN"]), key],
             ["HSETNX", key, v.text(), v.text()],
             ["HINCRBY", key, v.text(), v.number()],
+            ["HINCRBYFLOAT", key, v.text(), v.float()],
+            ["HRANDFIELD", key, "1000", *(["WITHVALUES"] if v.chance(0.5) else [])],
+            ["HRANDFIELD", key, v.one(["0", "x", "9223372036854775808", "-9223372036854775808"])],
             ["HSCAN", key, "0", "COUNT", "10000", *(["MATCH", v.one(GLOBS)] if v.chance(0.5) else [])],
         ]
     )

@@ -68,7 +68,6 @@ UNSUPPORTED = (
         _names("psetex setex"),
         "`SET` has all its options, such as `EX`, `NX` and `IFEQ`",
     ),
-    Unsupported("other hash commands", _names("hincrbyfloat hrandfield"), "`HINCRBY` and `HSCAN`"),
     Unsupported(
         "other string commands",
         _names("delex digest getrange incrbyfloat increx lcs msetex msetnx setrange substr"),

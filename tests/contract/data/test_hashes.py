@@ -1,10 +1,25 @@
-"""Hashes: HSCAN. tests/differential compares the other commands with a real Redis."""
+"""Hashes: random fields and HSCAN. tests/differential compares the other commands with a real Redis."""
 
 from __future__ import annotations
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.replies import SYNTAX
+
+
+def test_random_fields_with_values(server: Server) -> None:
+    """HRANDFIELD WITHVALUES returns a flat list in RESP2 and a list of pairs in RESP3."""
+    server.given("HSET h a 1")
+    pair = [["a", "1"]] if server.proto == 3 else ["a", "1"]
+    server.expect("HRANDFIELD h 2 WITHVALUES", pair)
+
+
+def test_random_fields_are_distinct(server: Server) -> None:
+    """HRANDFIELD with a count below the number of fields returns that many distinct fields."""
+    server.given("HSET h a 1 b 2 c 3")
+    drawn = server.run("HRANDFIELD h 2")
+    assert len(set(drawn)) == 2
+    assert set(drawn) < {b"a", b"b", b"c"}
 
 
 def test_a_small_hash_is_scanned_in_one_step(server: Server) -> None:

@@ -20,6 +20,8 @@ def test_a_number_of_thousands_of_digits_gets_the_reply_of_redis(server: Server)
         (f"XREAD STREAMS s {LONG}", INVALID_ID),
         (f"INCRBY k {LONG}", NOT_AN_INTEGER),
         (f"EXPIRE k {LONG}", NOT_AN_INTEGER),
+        (f"HINCRBYFLOAT h f {'0' * 4990}25", "25"),
+        (f"HINCRBYFLOAT h f {LONG}", Error("ERR value is not a valid float")),
         (f"SCAN {LONG}", Error("ERR invalid cursor")),
         (f"SELECT {LONG}", NOT_AN_INTEGER),
     ]:

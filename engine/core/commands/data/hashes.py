@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import warnings
 from collections.abc import Generator, Iterable
 from itertools import chain, islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from engine.core.commands.data.keys import counted, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 
 #: HSCAN returns a hash with up to this many fields at once.
 SCANNED_AT_ONCE = 128
+#: Maximum number of draws with repetition. Redis has no limit, and builds replies regardless of memory and time.
+_MOST_DRAWS = 1_000_000
+#: Maximum length of a floating-point number in bytes, as in Redis.
+_FLOAT_BYTES = 5_119
 
 
 def hash_at(ctx: Context, key: bytes) -> Hash | None:
@@ -179,6 +187,73 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.OVERFLOW)
     _put_fields(ctx, key, [field, b"%d" % result], b"hincrby")
     return result
+
+
+@hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update")
+def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the floating-point number in a field of a hash."""
+    key, field = argv[1], argv[2]
+    by = _parse_float(argv[3], b"ERR value is not a valid float")
+    if not np.isfinite(by):
+        raise CommandError(b"ERR value is NaN or Infinity")
+    fields = hash_at(ctx, key) or Hash()
+    with np.errstate(over="ignore"):
+        total = _parse_float(fields.get(field, b"0"), b"ERR hash value is not a float") + by
+    if not np.isfinite(total):
+        raise CommandError(b"ERR increment would produce NaN or Infinity")
+    text = np.format_float_positional(total, precision=17, unique=False, trim="-")
+    result = b"0" if text == "-0" else text.encode()
+    _put_fields(ctx, key, [field, result], b"hincrbyfloat")
+    return result
+
+
+def _parse_float(word: bytes, error: bytes) -> np.longdouble:
+    """Return the number in ``word``, as C's strtold reads it; raise ``error`` if there is none."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            number = np.longdouble(word.decode("ascii"))
+    except ValueError:
+        raise CommandError(error) from None
+    # A number beyond the range becomes an infinity or zero; only a word may be an infinity, and only zeros are zero.
+    out_of_range = (
+        word[-1:].isdigit() if np.isinf(number) else not number and word.upper().split(b"E")[0].strip(b"+-0.X")
+    )
+    if out_of_range or len(word) > _FLOAT_BYTES or word[:1].isspace() or np.isnan(number):
+        raise CommandError(error)
+    return number
+
+
+@hash_command("hrandfield key [count [WITHVALUES]]", "readonly")
+def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns random fields of a hash; a negative count allows repetitions."""
+    count, with_values = _parse_draws(argv) if len(argv) > 2 else (1, False)
+    names = list(read_hash(ctx, argv[1]))
+    if len(argv) == 2:
+        return random.choice(names) if names else None
+    if not names:
+        return []
+    drawn = random.sample(names, min(count, len(names))) if count >= 0 else random.choices(names, k=-count)
+    if not with_values:
+        return _listed(ctx, argv, list, len(drawn), drawn)
+    fields = read_hash(ctx, argv[1])
+    pairs = ([name, fields[name]] for name in drawn)
+    if ctx.session.proto == 3:
+        return _listed(ctx, argv, list, len(drawn), pairs)
+    return _listed(ctx, argv, list, 2 * len(drawn), chain.from_iterable(pairs))
+
+
+def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:
+    """Return the number of fields to draw, and whether WITHVALUES follows it."""
+    count = parse_int(argv[2], messages.NOT_AN_INTEGER)
+    if count == I64_MIN:
+        raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
+    if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
+        raise CommandError(messages.SYNTAX)
+    if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
+        raise CommandError(b"ERR value is out of range")
+    if count < -_MOST_DRAWS:
+        raise CommandError(messages.out_of_range(-_MOST_DRAWS, I64_MAX))
+    return count, len(argv) == 4
 
 
 @hash_command(
