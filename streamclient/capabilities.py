@@ -14,11 +14,7 @@ from weakref import WeakMethod
 
 from streamclient.commands import Command
 
-#: Size in bytes above which sending an entry costs more than inspecting it with a script.
-LARGE = 1024
-_SCRIPT_BYTES = 1 << 24  # approximate maximum number of bytes that a script loads
-_SCRIPT_ENTRIES = 1000  # maximum number of entries that a script reads
-_MOST_SMALL = 200_000  # maximum number of streams in `small`; when it is reached, `small` is cleared
+_MOST_SIZES = 200_000  # maximum number of streams in `sizes`; when it is reached, `sizes` is cleared
 
 
 class Capabilities:
@@ -31,9 +27,7 @@ class Capabilities:
     def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
         self._method = WeakMethod(ask)
         self._commands: dict[str, bool] = {}
-        #: Whether EVAL works; true until it is refused.
-        self.runs_scripts = True
-        self._scripts_were_tried = False
+        self._runs_scripts: bool | None = None
         self._stops_were_tried = False
         #: Whether the server may move staged rows into their stream; true until it refuses.
         self.moves_rows = True
@@ -41,10 +35,8 @@ class Capabilities:
         self.finds_changes = True
         #: Whether the user may read for a group; false until that has been tested.
         self.delivers = False
-        #: Size of an entry in bytes, for streams with large entries.
-        self.large: dict[str, int] = {}
-        #: Streams whose entries are known to be small.
-        self.small: set[str] = set()
+        #: Size of an entry in bytes, by stream.
+        self.sizes: dict[str, int] = {}
 
     def _ask(self, *commands: Command) -> list[Any]:
         ask = self._method()
@@ -58,8 +50,6 @@ class Capabilities:
             (reply,) = self._ask(("COMMAND", "INFO", *unknown))
             infos = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
             self._commands.update((name, bool(info)) for name, info in zip(unknown, infos, strict=True))
-            if any(infos):  # the engine
-                self.runs_scripts = False
         return all(self._commands[name] for name in names)
 
     def mark_missing(self, name: str) -> None:
@@ -68,10 +58,9 @@ class Capabilities:
 
     def may_run_scripts(self) -> bool:
         """Return whether EVAL works. The first call tries EVAL, except on the engine."""
-        if not self._scripts_were_tried and not self.has("PS.EXEC") and self.runs_scripts:
-            self._scripts_were_tried = True
-            self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
-        return self.runs_scripts
+        if self._runs_scripts is None:
+            self._runs_scripts = not self.has("PS.EXEC") and self._ask(("EVAL", "return 1", 0)) == [1]
+        return self._runs_scripts
 
     def stops_at_errors(self) -> bool:
         """Return whether PS.EXEC works, which ends a transaction at the first error.
@@ -86,26 +75,13 @@ class Capabilities:
 
     def learn_size(self, stream: str, size: int) -> None:
         """Record the size of one of the stream's entries, in bytes."""
-        if size > LARGE:
-            self.large[stream] = size
-            self.small.discard(stream)
-            return
-        self.large.pop(stream, None)
-        if len(self.small) >= _MOST_SMALL:
-            self.small.clear()
-        self.small.add(stream)
+        if len(self.sizes) >= _MOST_SIZES:
+            self.sizes.clear()
+        self.sizes[stream] = max(1, size)
 
     def learn_sizes(self, stream: str, reply: Sequence[Any]) -> None:
         """Record the entry size from a reply of XINFO STREAM, which contains the first and last entry."""
         self.learn_size(stream, max((sum(map(len, entry[1])) for entry in reply if isinstance(entry, list)), default=0))
-
-    def prefers_script(self, stream: str) -> bool:
-        """Return whether a script costs less than sending the stream's entries."""
-        return self.runs_scripts and stream in self.large
-
-    def script_page(self, stream: str) -> int:
-        """Return the maximum number of the stream's entries that a script may read."""
-        return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.large.get(stream, 1)))
 
 
 def is_refused(refusal: str) -> bool:

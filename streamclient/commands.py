@@ -45,7 +45,6 @@ class Need(StrEnum):
     ENGINE = "recognising the engine (not needed)"
     READ_COLUMNS = "reading ranges from the engine as columns (not needed)"
     WATCH_CHEAPLY = "checking cheaply for new entries (not needed)"
-    PLAN_LARGE = "planning without reading entries of more than 1 KiB (not needed)"
     PATTERN = "streamPattern"
     TRIM_ON_COMMIT = "trimOnCommit"
     DATABASE = "a database other than 0"
@@ -115,7 +114,7 @@ COMMANDS: dict[str, Sent] = {
         (Need.MOVE_STAGED, Need.WRITE_COLUMNS, Need.MOVE_LETTERS, Need.ENGINE, Need.READ_COLUMNS),
         probe=("XADD",),
     ),
-    "EVAL": Sent(3, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS, Need.PLAN_LARGE)),
+    "EVAL": Sent(3, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS)),
     "PS.EXEC": Sent(0, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS)),
     "PS.APPEND": Sent(1, False, (Need.MOVE_STAGED,)),
     "PS.ADD": Sent(1, False, (Need.WRITE_COLUMNS,)),

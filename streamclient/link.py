@@ -202,7 +202,7 @@ class Link:
         """Send commands without reading replies."""
         self._socket().sendall(b"".join(map(_packed, commands)))
         # A server also counts the commands of a script; each of those in `streamclient.streams.states` has one.
-        self.sent += len(commands) + sum(command[0] == "EVAL" for command in commands)
+        self.sent += len(commands)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised."""

@@ -202,11 +202,9 @@ def _scripts(connection: Connection) -> Iterator[Finding]:
     if connection.capabilities.has("PS.STATE"):
         return
     if connection.capabilities.may_run_scripts():
-        yield Finding(
-            "scripts", Verdict.OK, "EVAL works", "The connector plans batches without fetching large entries."
-        )
+        yield Finding("scripts", Verdict.OK, "EVAL works", "Staged rows and dead letters are moved on the server.")
         return
-    advice = "The connector works without EVAL, but may fetch entries above 1 KiB a second time for planning."
+    advice = "The connector works without EVAL, but moves staged rows and dead letters with more requests."
     yield Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
 

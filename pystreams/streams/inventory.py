@@ -1,9 +1,8 @@
 """Streams: their names, found by SCAN in pages, and their states.
 
 XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
-So XINFO STREAM and XRANGE are used if the entries of a stream are known to be small. For other streams, PS.STATE and
-PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO STREAM is
-sent for a few streams at a time.
+So XINFO STREAM is sent for a few streams at a time, unless their entries are known to be small. On the engine, PS.STATE
+and PS.NTH are used for streams whose entries may be large.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import Any
 
 from pystreams.streams.paged_calls import ask_all, failure, pages
 from pystreams.values.names import to_shell
-from streamclient.capabilities import LARGE
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
-from streamclient.streams.states import StreamState, ids_of, state_of, stream_state
-from streamwire.stream_id import LAST, StreamId
+from streamclient.streams.states import StreamState, stream_state
+from streamwire.stream_id import StreamId
 
+_LARGE = 1024  # size of an entry in bytes above which PS.STATE is used
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
 _ALL = 1 << 40  # larger than the number of entries in any stream
 #: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
@@ -35,15 +34,12 @@ _FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key|the '.*' key
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
     """Return the replies of XINFO STREAM, including refusals.
 
-    Entries that may be large are replaced by their IDs, if the user may call PS.STATE or run scripts.
+    Entries that may be large are replaced by their IDs, if the user may call PS.STATE.
     """
     known = connection.capabilities
     found: dict[bytes, Any] = {}
-    if large := [name for name in names if to_shell(name) not in known.small]:
-        if has_nth(connection):
-            found = _by_extensions(connection, large)
-        elif known.runs_scripts:
-            found = _by_scripts(connection, large)
+    if (large := [name for name in names if size_of(connection, name) > _LARGE]) and has_nth(connection):
+        found = _by_extensions(connection, large)
     whole = [name for name in names if name not in found]
     for page in pages(whole, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES):
         replies = connection.pipeline([("XINFO", "STREAM", name) for name in page])
@@ -56,29 +52,12 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 
 def size_of(connection: Connection, name: bytes) -> int:
     """Return the assumed size of an entry of the stream, in bytes."""
-    known = connection.capabilities
-    return LARGE if to_shell(name) in known.small else known.large.get(to_shell(name), _UNKNOWN)
+    return connection.capabilities.sizes.get(to_shell(name), _UNKNOWN)
 
 
 def sent_behind(connection: Connection, name: bytes) -> int:
     """Return the assumed size of the reply to `first_behind`, in bytes."""
-    is_short = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
-    return 0 if is_short else size_of(connection, name)
-
-
-def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return the states that a script finds; empty if the server refuses the script."""
-    replies = connection.pipeline([state_of(name) for name in names])
-    if any(map(_is_refusal, replies)):
-        connection.capabilities.runs_scripts = False
-        return {}
-    found: dict[bytes, Any] = {}
-    for name, reply in zip(names, replies, strict=True):
-        found[name] = reply
-        if isinstance(reply, list):
-            *found[name], _, size = reply
-            connection.capabilities.learn_size(to_shell(name), int(size))
-    return found
+    return 0 if has_nth(connection) else size_of(connection, name)
 
 
 def is_forbidden_key(reply: Any) -> bool:
@@ -121,8 +100,6 @@ def first_behind(connection: Connection, name: bytes, position: StreamId) -> Com
     """Return the command that finds the first entry after the position. `first_of` parses its reply."""
     if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
-    if connection.capabilities.prefers_script(to_shell(name)):
-        return ids_of(name, position, LAST, 1, 2, 1)
     return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
 
 
@@ -137,8 +114,7 @@ def first_of(reply: Any) -> StreamId | None:
         return None
     if isinstance(reply[0], list):
         return StreamId.parse(reply[0][0])
-    found = reply[2] if len(reply) > 2 else reply[0]
-    return None if found is None else StreamId.parse(found)
+    return None if reply[0] is None else StreamId.parse(reply[0])
 
 
 _SCANNED = 1000  # keys that the server scans per reply

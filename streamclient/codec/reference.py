@@ -22,18 +22,17 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
 
     Entries without fields (`*-1`: deleted entries in a consumer's history) are omitted.
     """
+    # One array: hiredis moves all unread bytes after each reply, which would take quadratic time for large entries.
     reader = hiredis.Reader()
-    reader.feed(bytes(buffer[start:stop]))
-    entries: list[tuple[bytes, list[bytes]]] = []
-    for _ in range(count):
-        frame = reader.gets()
+    reader.feed(b"*%d\r\n" % count)
+    reader.feed(memoryview(buffer)[start:stop])
+    frames = reader.gets()
+    if not isinstance(frames, list) or reader.has_data():
+        raise ValueError(f"the reply does not have exactly {count} entries")
+    for frame in frames:
         if not isinstance(frame, list) or len(frame) != 2:
             raise ValueError(f"an entry was expected, the reply has {frame!r:.80}")
-        if frame[1] is not None:
-            entries.append((frame[0], frame[1]))
-    if reader.has_data():
-        raise ValueError(f"the reply is longer than its {count} entries")
-    return ScalarPage(entries)
+    return ScalarPage([(entry_id, fields) for entry_id, fields in frames if fields is not None])
 
 
 def half(ids: Sequence[bytes], number: Literal[0, 2]) -> Any:

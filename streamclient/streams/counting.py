@@ -1,7 +1,7 @@
 """Counting and splitting ranges of entries on any Redis. No command counts a range, so its entries are read.
 
-Short ranges of many streams are read together. Large entries are counted by a read-only script. If a long range's
-exact number of entries is not needed, the range is cut by samples.
+The ranges of many streams are read together. If a long range's exact number of entries is not needed, the range is cut
+by samples.
 
 A range is cut into parts of equal size from marks or from windows. *Marks* are the IDs of every grid-th entry, which
 counting finds. A *probe* is an ID, and its *window* is the first few entries at or after this ID. The distances of a
@@ -12,26 +12,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
-from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
-from streamclient.errors import ResponseError
 from streamclient.streams import pages
-from streamclient.streams.states import (
-    Cut,
-    Ids,
-    Range,
-    States,
-    StreamState,
-    checked,
-    ids_of,
-    parsed_ids,
-)
-from streamwire.stream_id import LAST, StreamId
+from streamclient.streams.page_size import TARGET_BYTES
+from streamclient.streams.states import Cut, Range, States, StreamState, checked
+from streamwire.stream_id import StreamId
 
-#: Number of entries sampled at a probe.
+#: Number of entries sampled at a probe; fewer if they are large.
 WINDOW = 64
 
 _PROBES_PER_PART = 16  # probes per requested part of the range
@@ -60,18 +49,6 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
     return [*cuts, (upto, total - done)]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Numbers of entries at which another way of counting is cheaper.
-
-    `short`: maximum of a range that is read together with others. `counted`: maximum of a range that is counted rather
-    than estimated.
-    """
-
-    short: int = 1000
-    counted: int = 100_000
-
-
 def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
     """Return the IDs to sample at: equal distances in time, or in sequence numbers within a single millisecond."""
     count = parts * _PROBES_PER_PART
@@ -85,22 +62,22 @@ def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
 
 
 def estimated(
-    at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int
+    at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int, window: int = WINDOW
 ) -> list[StreamId]:
     """Return the ends of at most `parts` ranges with equal estimated numbers of entries.
 
-    `windows[i]` has the IDs of the first `WINDOW` entries at or after `at[i]`.
+    `windows[i]` has the IDs of the first `window` entries at or after `at[i]`.
     """
     points: list[StreamId] = []  # ends of sections of known density
     weights: list[float] = []
-    for i, window in enumerate(windows):
+    for i, found in enumerate(windows):
         edge = at[i + 1] if i + 1 < len(at) else upto.next()
-        inside = [entry_id for entry_id in window if entry_id < edge]
+        inside = [entry_id for entry_id in found if entry_id < edge]
         if not inside:
             continue
         points.append(inside[-1])
         weights.append(len(inside))
-        if len(inside) == WINDOW:
+        if len(inside) == window:
             # A full window: assume the same density up to the next probe.
             covered = _distance(inside[0], inside[-1]) or 1.0
             points.append(min(edge.before(), upto))
@@ -142,36 +119,37 @@ _SAMPLE = 100  # entries read to measure their average size
 #: A request for the ID of an entry: (stream, after, count, upto).
 Nth = tuple[str, StreamId, int, StreamId]
 
-#: Entries to be counted: (stream, after, upto, grid, most).
-_Asked = tuple[str, StreamId, StreamId, int, int]
-
-#: The ID of every grid-th entry, and the number of entries.
-_Marks = tuple[list[StreamId], int]
-
 
 class Entries:
     """Numbers and positions of entries in ranges (after, upto] of streams, with the commands of any Redis."""
 
     #: Whether the server counts entries without sending them.
     counts_cheaply = False
-    limits = Limits()
+    #: Maximum number of entries of a range that is counted to be cut, rather than estimated.
+    counted = 100_000
 
     def __init__(self, connection: Connection, states: States) -> None:
         self._connection = connection
         self._states = states
-
-    @property
-    def _known(self) -> Capabilities:
-        return self._connection.capabilities
 
     def nths(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
         """Return, for each (stream, after, count, upto), the ID of the `count`-th entry in (after, upto], and `count`.
 
         If the range has fewer entries, return `upto` and their number.
         """
-        found = self._marks([(stream, after, upto, count, count) for stream, after, count, upto in requested])
-        asked = zip(requested, found, strict=True)
-        return [(marks[-1], count) if total == count else (upto, total) for (*_, count, upto), (marks, total) in asked]
+        heads = [request for request in requested if request[2] == 1]
+        commands = [pages.command(stream, after, upto, 1) for stream, after, _, upto in heads]
+        found: dict[Nth, tuple[Sequence[StreamId], int]] = {}
+        for request, reply in zip(heads, self._connection.pipeline(commands), strict=True):
+            rows = checked(self._connection, request[0], reply, "XRANGE")
+            found[request] = [StreamId.parse(row[0]) for row in rows], len(rows)
+        others = [request for request in requested if request[2] != 1]
+        counted = [(stream, after, upto, count, count) for stream, after, count, upto in others]
+        found.update(zip(others, pages.marks(self._connection, counted), strict=True))
+        return [
+            (marks[-1], count) if total == count else (upto, total)
+            for (_, _, count, upto), (marks, total) in ((request, found[request]) for request in requested)
+        ]
 
     def ends(self, requested: Sequence[Nth]) -> list[tuple[StreamId, int]]:
         """Return the same as `nths`, for the ends of a batch that will be read."""
@@ -217,16 +195,7 @@ class Entries:
         """Return, for each (stream, after), the average size on the wire, in bytes, of the next few entries; 0 without
         entries.
         """
-        return [self._average_bytes(stream, after) for stream, after in requested]
-
-    def _average_bytes(self, stream: str, after: StreamId) -> float:
-        known, page = self._known, None
-        sample = min(_SAMPLE, known.script_page(stream))
-        if known.prefers_script(stream):
-            page = ids_by_script(self._connection, stream, after, LAST, sample, sample + 1, 1)
-        if page is not None:
-            return page.size / page.count if page.count else 0.0
-        return pages.average_entry_bytes(self._connection, stream, after, sample)
+        return [pages.average_entry_bytes(self._connection, stream, after, _SAMPLE) for stream, after in requested]
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
         """Return the cuts of ranges, each given with its number of parts, into parts of equal size.
@@ -234,21 +203,17 @@ class Entries:
         A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end.
         """
         states = self._states.of([whole.stream for whole, _ in wholes], None)
-        counted: dict[Range, _Asked] = {}
+        counted: dict[Range, pages.Counting] = {}
         for whole, parts in wholes:
             state = states[whole.stream]
             if state is None:
                 continue
             backlog, _ = state.backlog(whole.after)
-            is_short = (
-                state.length < self.limits.short
-            )  # the range is read completely, together with other short ranges
-            if most is not None or is_short or backlog <= self.limits.counted:
+            if most is not None or backlog <= self.counted:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))
-                entries = max(1, state.length) if is_short else _ALL
-                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries
-        marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
+                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), max(1, state.length)
+        marks = dict(zip(counted, pages.marks(self._connection, [*counted.values()]), strict=True))
         found: list[list[Cut]] = []
         for whole, parts in wholes:
             state = states[whole.stream]
@@ -260,111 +225,19 @@ class Entries:
                 found.append(self._sampled(whole, parts, state))
         return found
 
-    def _marks(self, requested: Sequence[_Asked]) -> list[_Marks]:
-        """Count up to `most` entries in (after, upto] for each request. Return the ID of every `grid`-th entry, and the
-        number of entries.
-        """
-        found = self._short_marks(requested)
-        begun: dict[int, tuple[list[StreamId], pages.Counting]] = {}
-        for at, (stream, after, upto, grid, most) in enumerate(requested):
-            if found[at] is None:
-                marks, total, left_from = self._scripted_marks(stream, after, upto, grid, most)
-                if left_from is None:
-                    found[at] = marks, total
-                else:
-                    begun[at] = marks, (stream, left_from, upto, grid, total, most)
-        rest = pages.marks(self._connection, [counting for _, counting in begun.values()])
-        for (at, (marks, _)), (more, total) in zip(begun.items(), rest, strict=True):
-            found[at] = [*marks, *more], total
-        return [result for result in found if result is not None]
-
-    def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
-        """Return the result of `_marks` for ranges with few entries, and None for other ranges.
-
-        The ranges of many streams are read together.
-        """
-        known = self._known
-        found: list[_Marks | None] = [None] * len(requested)
-        scriptable = (at for at, request in enumerate(requested) if known.prefers_script(request[0]))
-        large = [at for at in scriptable if requested[at][4] <= known.script_page(requested[at][0])]
-        scripted = [
-            ids_of(stream, after, upto, most, grid, grid)
-            for stream, after, upto, grid, most in (requested[at] for at in large)
-        ]
-        for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
-            if isinstance(reply, ResponseError):
-                known.runs_scripts = False
-            else:
-                ids = parsed_ids(reply)
-                found[at] = [*ids.marks], ids.count
-        small = [
-            at
-            for at, request in enumerate(requested)
-            if request[4] <= self.limits.short and request[0] not in known.large
-        ]
-        heads = [at for at in small if requested[at][4] == 1]
-        commands = [pages.command(*requested[at][:3], 1) for at in heads]
-        for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
-            rows = checked(self._connection, requested[at][0], reply, "XRANGE")
-            found[at] = [StreamId.parse(rows[0][0])] if rows else [], len(rows)
-        small = [at for at in small if found[at] is None]
-        ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (requested[at] for at in small)]
-        for at, entry_ids in zip(small, pages.short_ids(self._connection, ranges), strict=True):
-            grid = requested[at][3]
-            found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
-        return found
-
-    def _scripted_marks(
-        self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
-    ) -> tuple[list[StreamId], int, StreamId | None]:
-        """Return the result of `_marks` as far as scripts can count, and the ID after which to continue (None:
-        done).
-        """
-        known = self._known
-        found: list[StreamId] = []
-        total = 0
-        while total < most and known.prefers_script(stream):
-            requested = min(known.script_page(stream), most - total)
-            page = ids_by_script(self._connection, stream, after, upto, requested, grid - total % grid, grid)
-            if page is None:
-                break
-            found += page.marks
-            total += page.count
-            if page.last is None or page.count < requested:
-                return found, total, None
-            after = page.last
-        return found, total, after if total < most else None
-
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
         """Cut a range into parts of about the same size, estimated from samples."""
         at = probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
-        windows = self._windows(whole, at)
-        return [(upto, None) for upto in estimated(at, windows, whole.upto, parts)]
+        window = max(2, min(WINDOW, TARGET_BYTES // self._connection.capabilities.sizes[whole.stream]))
+        windows = self._windows(whole, at, window)
+        return [(upto, None) for upto in estimated(at, windows, whole.upto, parts, window)]
 
-    def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
-        """Return the IDs of the first few entries of the range at or after each probe."""
+    def _windows(self, whole: Range, probes: Sequence[StreamId], window: int) -> list[Sequence[StreamId]]:
+        """Return the IDs of the first `window` entries of the range at or after each probe."""
         windows: list[Sequence[StreamId]] = []
-        if self._known.prefers_script(whole.stream):
-            for at in probes:
-                page = ids_by_script(self._connection, whole.stream, at.before(), whole.upto, WINDOW, 1, 1)
-                if page is None:
-                    break
-                windows.append(page.marks)
-        commands: list[Command] = [
-            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", WINDOW) for at in probes[len(windows) :]
-        ]
-        for reply in self._connection.pipeline(commands):
-            rows = checked(self._connection, whole.stream, reply, "XRANGE")
-            windows.append([StreamId.parse(row[0]) for row in rows])
+        commands: list[Command] = [("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", window) for at in probes]
+        for first in range(0, len(probes), _PROBES_PER_PART):
+            for reply in self._connection.pipeline(commands[first : first + _PROBES_PER_PART]):
+                rows = checked(self._connection, whole.stream, reply, "XRANGE")
+                windows.append([StreamId.parse(row[0]) for row in rows])
         return windows
-
-
-def ids_by_script(
-    connection: Connection, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int
-) -> Ids | None:
-    """Return the reply of the script `ids_of`; None if the server does not run it."""
-    (reply,) = connection.pipeline([ids_of(stream, after, upto, count, first, step)])
-    if isinstance(reply, ResponseError):
-        connection.capabilities.runs_scripts = False
-        return None
-    return parsed_ids(reply)

@@ -227,7 +227,7 @@ class DeliveredEntries(Entries):
     `states`: the streams and their groups. `hold` is called with a stream before its entries are delivered.
     """
 
-    limits = replace(Entries.limits, counted=2**62)  # all parts are counted, so that every missing entry is noticed
+    counted = 2**62  # all parts are counted, so that every missing entry is noticed
 
     def __init__(
         self,

@@ -11,16 +11,15 @@ emptied. The numbers of XINFO GROUPS also include entries that were trimmed befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
 from streamclient.streams.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
-from streamclient.streams.states import StreamState, ids_of, parsed_ids, stream_state
+from streamclient.streams.states import StreamState, stream_state
 from streamwire.stream_id import ZERO, StreamId
 
 _PAGE = 1000  # maximum number of entries per command; the server serves other clients between commands
@@ -95,17 +94,13 @@ class _Count:
         """Return whether more counting would not change the result."""
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
-    def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
+    def command(self, sizes: Mapping[str, int], share: int) -> tuple[Command, int, int]:
         """Return the command for the next page, its number of entries, and their approximate size in bytes.
 
         The page is in the direction in which fewer entries were counted, unless the server has refused that direction.
         """
-        name = self.stream.decode("utf-8", "surrogateescape")
-        size = known.large.get(name, _SMALL)
+        size = sizes.get(self.stream.decode("utf-8", "surrogateescape"), _SMALL)
         self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
-        if known.prefers_script(name) and not self.backward:
-            count = min(known.script_page(name), share)
-            return ids_of(self.stream, self.right, self.state.last_id, count, count, count), count, count * size
         count = min(self.size.now, share)
         if size > _SMALL:
             count = max(1, min(count, TARGET_BYTES // size))
@@ -113,21 +108,14 @@ class _Count:
             return ("XREVRANGE", self.stream, f"({self.left}", "-", "COUNT", count), count, count * size
         return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
 
-    def record(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
+    def record(self, reply: Any, count: int) -> tuple[int, int]:
         """Record a page's reply. Returns the number of its entries and their bytes."""
         if isinstance(reply, ResponseError):
-            if command[0] == "EVAL":
-                known.runs_scripts = False
-            else:
-                self.refused.add(self.backward)
+            self.refused.add(self.backward)
             return 0, 0
-        if command[0] == "EVAL":
-            page = parsed_ids(reply)
-            number, size, last = page.count, page.size, page.last
-        else:
-            number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
-            last = StreamId.parse(reply[-1][0]) if reply else None
-            self.size.update(max(1, number), size)
+        number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
+        last = StreamId.parse(reply[-1][0]) if reply else None
+        self.size.update(max(1, number), size)
         if self.backward:
             self.before += number
             self.left = last or self.left
@@ -168,10 +156,10 @@ def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget)
     while open_counts and budget.entries > spared.entries and budget.bytes > spared.bytes:
         share = max(1, (budget.entries - spared.entries) // len(open_counts))
         left = iter(open_counts)
-        while page := _page(left, known, share, budget, spared):
+        while page := _page(left, known.sizes, share, budget, spared):
             replies = connection.pipeline([command for _, command, _ in page])
-            for (each, command, count), reply in zip(page, replies, strict=True):
-                number, size = each.record(reply, command, count, known)
+            for (each, _, count), reply in zip(page, replies, strict=True):
+                number, size = each.record(reply, count)
                 budget.entries -= max(1, number)
                 budget.bytes -= size
         open_counts = [each for each in open_counts if not each.is_settled(budget.enough)]
@@ -179,14 +167,14 @@ def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget)
 
 
 def _page(
-    counts: Iterator[_Count], known: Capabilities, share: int, budget: Budget, spared: Budget
+    counts: Iterator[_Count], sizes: Mapping[str, int], share: int, budget: Budget, spared: Budget
 ) -> list[tuple[_Count, Command, int]]:
     """Return the next pages of as many streams as fit into one pipeline."""
     page: list[tuple[_Count, Command, int]] = []
     entries = min(_PIPELINE, budget.entries - spared.entries)
     size = min(_PIPELINE_BYTES, budget.bytes - spared.bytes)
     while entries > 0 and size > 0 and (each := next(counts, None)) is not None:
-        command, count, expected = each.command(known, share)
+        command, count, expected = each.command(sizes, share)
         page.append((each, command, count))
         entries -= count
         size -= expected

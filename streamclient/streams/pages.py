@@ -29,10 +29,9 @@ from streamclient.streams.states import Range
 from streamwire.stream_id import LAST, StreamId
 
 _COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
-_AT_ONCE = 8  # number of streams counted at a time
+_AT_ONCE, _MOST_AT_ONCE = 8, 500  # maximum number of pages, and of streams, that are requested at once to be counted
 _SAMPLE_BYTES = 1 << 18  # bytes after which sampling stops
 _SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sample's
-_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
 _HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
 _HEAD = b"*2\r\n$"  # start of an entry in a reply
 _MOST_RANGES = 256  # maximum number of ranges in one request
@@ -40,10 +39,8 @@ _UNKNOWN = 100  # assumed number of entries of a range without an estimate
 _LINE = b"\r\n"
 _SPARE = bytes(16)  # the codec may read this far beyond the last entry
 
-#: A request to `marks`: (stream, after, upto, grid, counted, most).
-#:
-#: `counted`: number of entries already counted up to `after`. The result and the limit `most` include them.
-Counting = tuple[str, StreamId, StreamId, int, int, int]
+#: A request to `marks`: (stream, after, upto, grid, most).
+Counting = tuple[str, StreamId, StreamId, int, int]
 
 #: Pages, each with the ranges of its entries, in order, and the number of entries of each range.
 Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
@@ -253,45 +250,31 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
     """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Stops
     at `most` entries.
 
-    The first pages of several streams are requested together.
+    The first pages of several streams are requested together. The page size is learned from the streams before.
     """
     results: list[tuple[list[StreamId], int]] = []
-    for at in range(0, len(requested), _AT_ONCE):
-        some = requested[at : at + _AT_ONCE]
+    size = PageSize(_COUNT_PAGE)
+    while len(results) < len(requested):
+        some: list[Counting] = []
+        room = _AT_ONCE * size.now
+        for request in requested[len(results) : len(results) + _MOST_AT_ONCE]:
+            if room <= 0:
+                break
+            some.append(request)
+            room -= min(size.now, request[4])
         read = [
-            pages(connection, stream, after, upto, _COUNT_PAGE, limit=most - counted)
-            for stream, after, upto, _, counted, most in some
+            pages(connection, stream, after, upto, _COUNT_PAGE, size=size, limit=most)
+            for stream, after, upto, _, most in some
         ]
-        for (*_, grid, total, _), of_stream in zip(some, read, strict=True):
+        for (*_, grid, _), of_stream in zip(some, read, strict=True):
             found: list[StreamId] = []
+            total = 0
             for page in of_stream:
                 first = (grid - 1 - total) % grid
                 found.extend(StreamId.parse(entry_id) for entry_id in page.id_texts(slice(first, None, grid)))
                 total += page.count
             results.append((found, total))
     return results
-
-
-def short_ids(
-    connection: Connection, requested: Sequence[tuple[str, StreamId, int, StreamId]]
-) -> Iterator[list[bytes]]:
-    """Yield, for each (stream, after, count, upto), the IDs of the first entries in (after, upto], at most `count`.
-
-    Many ranges are read at a time.
-    """
-    at = 0
-    while at < len(requested):
-        some, entries = [requested[at]], requested[at][2]
-        for request in requested[at + 1 : at + _SHORT_RANGES]:
-            entries += request[2]
-            if entries > _SHORT_ENTRIES:
-                break
-            some.append(request)
-        tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
-        for (stream, *_), token in zip(some, tokens, strict=True):
-            page = _page(connection, stream, *connection.receive(token))
-            yield [] if page is None else page.id_texts()
-        at += len(some)
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:

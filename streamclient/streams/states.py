@@ -1,19 +1,15 @@
 """States of streams and of their groups, and the ranges of a batch, with the replies that describe them.
 
-XINFO STREAM replies with a stream's first and last entry, and XRANGE with all entries of a range. If entries are large
-and the server allows `EVAL`, read-only scripts reply with only the IDs. Everything works without them.
-
 The data classes need no server, so planning can be tested with plain values.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
 from streamclient.refusals import RefusedForNowError, is_transient, refused
@@ -128,9 +124,7 @@ def _text(name: str | bytes) -> str:
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:
-    """Return the state in a reply of XINFO STREAM, or of the script that omits the entries' values. `group`: state of
-    one of its groups.
-    """
+    """Return the state in a reply of XINFO STREAM. `group`: state of one of its groups."""
     info = pairs(reply)
     first = info.get(b"first-entry")
     return StreamState(
@@ -160,79 +154,11 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-_STATE = """
-local found, largest = {}, 0
-for i, value in ipairs(redis.call('XINFO', 'STREAM', KEYS[1])) do
-  if type(value) == 'table' then
-    local size = 0
-    for _, word in ipairs(value[2]) do size = size + #word end
-    largest = math.max(largest, size)
-    value = value[1]
-  end
-  found[i] = value
-end
-found[#found + 1] = 'entry-bytes'
-found[#found + 1] = largest
-return found
-"""
-
-_IDS = """
-local entries = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT', ARGV[3])
-local size = 0
-for _, entry in ipairs(entries) do
-  for _, word in ipairs(entry[2]) do size = size + #word end
-end
-local found = {#entries, size, #entries > 0 and entries[#entries][1] or false}
-for i = tonumber(ARGV[4]), #entries, tonumber(ARGV[5]) do found[#found + 1] = entries[i][1] end
-return found
-"""
-
-
-@dataclass(frozen=True)
-class Ids:
-    """A range without its values: the number of entries, the size of their fields in bytes, and the ID of the last
-    entry.
-
-    `marks` are the requested IDs.
-    """
-
-    count: int
-    size: int
-    last: StreamId | None
-    marks: Sequence[StreamId]
-
-
-def state_of(stream: str | bytes) -> Command:
-    """Return the script that replies like XINFO STREAM, with IDs in place of entries, followed by `entry-bytes`.
-
-    `entry-bytes` is the size of the larger of the two entries.
-    """
-    return ("EVAL", _STATE, 1, stream)
-
-
-def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
-    """Return the script that replies with `Ids` of at most `count` entries in (after, upto].
-
-    Its marks are the IDs of the `first`-th entry and of every `step`-th entry after it.
-    """
-    return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
-
-
-def parsed_ids(reply: Any) -> Ids:
-    """Parse the reply to `ids_of`."""
-    count, size, last, *marks = reply
-    return Ids(int(count), int(size), None if last is None else StreamId.parse(last), [*map(StreamId.parse, marks)])
-
-
 class States:
     """States of streams, each with the state of one of its groups, with the commands of any Redis."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    @property
-    def _known(self) -> Capabilities:
-        return self._connection.capabilities
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         """Return each stream's state, or None if the key does not exist.
@@ -241,75 +167,47 @@ class States:
         """
         # The group is requested after the stream, so entries that arrive in between make its lag too large. In the
         # other order, the lag would be too small.
-        known = self._known
-        scripted = {stream for stream in streams if known.prefers_script(stream)}
-        commands: list[Command] = []
-        for stream in streams:
-            commands.append(state_of(stream) if stream in scripted else ("XINFO", "STREAM", stream))
-            if group is not None:
-                commands.append(("XINFO", "GROUPS", stream))
-        replies = iter(self._connection.pipeline(commands))
+        words = ("STREAM",) if group is None else ("STREAM", "GROUPS")
+        replies = self._connection.pipeline([("XINFO", word, stream) for stream in streams for word in words])
+        listed = [None] * len(streams) if group is None else replies[1::2]
+        return self._found(streams, group, replies[:: len(words)], listed)
+
+    def _found(
+        self, streams: Sequence[str], group: str | None, replies: Sequence[Any], listed: Sequence[Any]
+    ) -> dict[str, StreamState | None]:
+        """Return the states in the replies of XINFO STREAM and XINFO GROUPS."""
         found: dict[str, StreamState | None] = {}
-        refused: list[str] = []
-        for stream in streams:
-            reply = next(replies)
-            groups = checked(self._connection, stream, next(replies), "XINFO GROUPS") if group is not None else None
-            if stream in scripted and isinstance(reply, ResponseError) and "no such key" not in str(reply):
-                refused.append(stream)
-                continue
+        for stream, reply, groups in zip(streams, replies, listed, strict=True):
             state = checked(self._connection, stream, reply, "XINFO STREAM")
-            found[stream] = None if state is None else stream_state(state, group_state(groups, group))
-            if state is not None and stream not in scripted:
-                known.learn_sizes(stream, state)
-        if refused:
-            known.runs_scripts = False
-            found.update(self.of(refused, group))
+            position = group_state(checked(self._connection, stream, groups, "XINFO GROUPS"), group)
+            found[stream] = None if state is None else stream_state(state, position)
+            if state is not None:
+                self._connection.capabilities.learn_sizes(stream, state)
         return found
 
-    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
-        """Return the streams whose entries are so large that a script should read their state."""
-        return frozenset(filter(self._known.prefers_script, streams))
-
-    def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+    def requests(self, streams: Sequence[str], group: str) -> list[Command]:
         """Return commands that read the state of each stream and its group at the same moment.
 
-        The commands may be sent on any link. `scripted`: a result of the method of the same name.
+        The commands may be sent on any link.
         """
         del group  # XINFO GROUPS reports all groups
-        commands: list[Command] = [("MULTI",)]
-        for stream in streams:
-            by_script = stream in scripted and self._known.runs_scripts
-            commands.append(state_of(stream) if by_script else ("XINFO", "STREAM", stream))
-            commands.append(("XINFO", "GROUPS", stream))
-        return [*commands, ("EXEC",)]
+        reads = [("XINFO", word, stream) for stream in streams for word in ("STREAM", "GROUPS")]
+        return [("MULTI",), *reads, ("EXEC",)]
 
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
         """Return the states in the replies to `requests`, as `of` does.
 
-        Raises RefusedForNowError if the commands must be sent again, after a new call of `requests`.
+        Raises RefusedForNowError if the commands must be sent again.
         """
         executed = replies[-1]
         if executed is None:
             raise RefusedForNowError("a key that was watched before was changed")
         if isinstance(executed, ResponseError):
-            self._refuse(next(reply for reply in replies if isinstance(reply, ResponseError)))
-        found: dict[str, StreamState | None] = {}
-        for stream, reply, listed in zip(streams, executed[::2], executed[1::2], strict=True):
-            if isinstance(reply, ResponseError) and "script" in str(reply) and "no such key" not in str(reply):
-                self._refuse(reply)
-            state = checked(self._connection, stream, reply, "XINFO STREAM")
-            groups = checked(self._connection, stream, listed, "XINFO GROUPS")
-            found[stream] = None if state is None else stream_state(state, group_state(groups, group))
-        return found
-
-    def _refuse(self, refusal: ResponseError) -> NoReturn:
-        text = str(refusal)
-        if is_transient(refusal):
-            raise RefusedForNowError(text)
-        if self._known.runs_scripts and ("eval" in text or "script" in text):
-            self._known.runs_scripts = False
-            raise RefusedForNowError(text)
-        raise refused(self._connection.address, "XINFO", text)
+            refusal = next(reply for reply in replies if isinstance(reply, ResponseError))
+            if is_transient(refusal):
+                raise RefusedForNowError(str(refusal))
+            raise refused(self._connection.address, "XINFO", refusal)
+        return self._found(streams, group, executed[::2], executed[1::2])
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
         """Return the same as `of`, but read each stream and its group at the same moment."""
@@ -326,7 +224,7 @@ class States:
                 if stream not in found:
                     on_links.setdefault(connection.link(stream.encode()), []).append(stream)
             for link, ours in on_links.items():
-                reads = [self.requests([stream], group, self.scripted([stream])) for stream in ours]
+                reads = [self.requests([stream], group) for stream in ours]
                 replies = iter(link.pipeline([*itertools.chain.from_iterable(reads)]))
                 for stream, commands in zip(ours, reads, strict=True):
                     try:

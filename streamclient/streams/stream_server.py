@@ -7,7 +7,7 @@ on ranges without sending entries.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,8 +177,7 @@ class EngineStates(States):
         replied = zip(streams, replies, strict=True)
         return {stream: _state(checked(self._connection, stream, reply, "PS.STATE")) for stream, reply in replied}
 
-    def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
-        del scripted
+    def requests(self, streams: Sequence[str], group: str) -> list[Command]:
         return [("PS.STATE", stream, group) for stream in streams]
 
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
@@ -191,10 +190,6 @@ class EngineStates(States):
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
         return self.of(streams, group)  # PS.STATE reads the stream and its group at the same moment
-
-    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
-        del streams  # PS.STATE sends no entries
-        return frozenset()
 
 
 class EngineEntries(Entries):

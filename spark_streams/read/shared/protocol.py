@@ -39,9 +39,8 @@ class SharedTask:
     Entries delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need
     the number of deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: ID
     of the query's current run. `fails`: whether missing entries are an error rather than a warning. `known`:
-    baseline of the stream and the group when the batch was planned. `scripted`: whether the stream's entries are large,
-    so that its state is requested by a script. `living`: prefixes of other queries, whose entries are not claimed while
-    they run.
+    baseline of the stream and the group when the batch was planned. `living`: prefixes of other queries, whose entries
+    are not claimed while they run.
     """
 
     stream: str
@@ -60,7 +59,6 @@ class SharedTask:
     run: str = ""
     fails: bool = True
     known: Baseline = loss.UNKNOWN
-    scripted: bool = False
     living: frozenset[bytes] = frozenset()
 
     @property

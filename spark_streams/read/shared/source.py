@@ -78,8 +78,8 @@ class SharedSource:
         #: Streams with the prefixes of other running queries, from the last look at the consumers.
         self._living: dict[str, frozenset[bytes]] = {}
         self._gone: set[str] = set()  # deleted streams that may have ledgers
-        #: Number of the last planned batch, and its streams with large entries.
-        self._noted: tuple[int, frozenset[str]] = -1, frozenset()
+        #: Number of the last planned batch.
+        self._noted = -1
 
     @property
     def _group(self) -> str:
@@ -146,7 +146,7 @@ class SharedSource:
             source = source_without_begin(self._options, self._address)
             facts = SharedFacts(unread, claims, source, starts, cores=os.cpu_count() or 1)
             number = max(since + 2, time.time_ns() // 1_000_000)
-            self._noted = number, server.states.scripted(states)
+            self._noted = number
             for stream, state in states.items():
                 if stream in starts:
                     self._known[stream] = _unread_from(starts[stream], state)
@@ -193,7 +193,7 @@ class SharedSource:
             facts = self._facts(connection, server, begin, last, states)
             limits = planning.unlimited(self._options) if unlimited else self._options
             end = plan_shared(last.number + 1, last.since, facts, limits)
-            self._noted = last.number + 1, server.states.scripted(states)
+            self._noted = last.number + 1
             self._watch.settle(begin, self._quiet(states, facts))
             if end.shared is None or end.shared.is_empty:
                 return begin
@@ -469,8 +469,7 @@ class SharedSource:
                 for stream in sorted(server.groups.create(lost, self._group)):
                     _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         planned: list[SharedTask] = []
-        number, scripted = self._noted
-        known = self._known if number == batch.number else {}
+        known = self._known if self._noted == batch.number else {}
         for stream, counts in sorted(batch.reads.items()):
             for index, count in enumerate(counts):
                 task = SharedTask(
@@ -489,7 +488,6 @@ class SharedSource:
                     run=self._run,
                     fails=options.fails,
                     known=known.get(stream, loss.UNKNOWN),
-                    scripted=stream in scripted,
                     living=self._living.get(stream, frozenset()),
                 )
                 planned.append(task)

@@ -207,7 +207,7 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     server = open_server(connection)
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
     # Request the states first: EXEC ends a WATCH.
-    state_reads = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
+    state_reads = server.states.requests(streams, group)
     commands: list[Command] = [*state_reads, ("WATCH", *map(_key, tasks))]
     commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, group, "-", "+", 1, task.consumer) for task in tasks]

@@ -132,8 +132,9 @@ def test_a_stream_that_disappears_is_left_out(client: redis.Redis, instance: ser
     assert value(found, "redis_exporter_last_scrape_error", err="") == 0
 
 
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> None:
-    """The server never sends large entries to the collector, not even for the first scrape."""
+    """The engine never sends large entries to the collector, not even for the first scrape."""
     for number in (1, 2, 3):
         client.xadd("s", {"n": b"x" * 300_000}, id=f"{number}-0")
     client.xgroup_create("s", "g", "1-0")

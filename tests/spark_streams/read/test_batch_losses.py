@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ PLANS: dict[str, dict[str, Any]] = {
 def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Options of a plan. The limits for exact counts are lowered for a plan that is sampled."""
     if request.param == "sampled":
-        monkeypatch.setattr(Entries, "limits", replace(Entries.limits, counted=1, short=1))
+        monkeypatch.setattr(Entries, "counted", 1)
     return PLANS[request.param]
 
 

@@ -18,7 +18,6 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from streamclient.config import address
 from streamclient.link import Link
-from streamclient.streams.counting import Entries
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 
@@ -229,8 +228,6 @@ def _more_streams(site: Site, streams: int) -> None:
 @pytest.mark.parametrize(
     ("before", "meanwhile", "extra"),
     [
-        pytest.param(None, None, {"minPartitions": "150"}, id="long streams, cut"),
-        pytest.param(None, None, {"maxEntriesPerTrigger": "100"}, id="long streams, limited"),
         (_in_others_groups, None, {"group": "g", "consumer": "x"}),
         (_in_others_groups, None, {"group": "g", "consumer": "x", "startingOffsets": "group"}),
         (_claimable, None, {"group": "g", "consume": "shared", "trimOnCommit": "true", "claimIdleMs": "1"}),
@@ -257,11 +254,8 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     meanwhile: Callable[[Site, int], None] | None,
     extra: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
     """The round trips of planning and commits do not grow with the number of streams, whatever their state."""
-    if "long streams" in request.node.callspec.id:
-        monkeypatch.setattr(Entries, "limits", replace(Entries.limits, short=2))
     sent: list[int] = []
     send = Link.send
 

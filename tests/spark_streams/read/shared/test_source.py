@@ -547,23 +547,3 @@ def test_the_ledger_is_in_the_slot_of_its_stream(stream: str) -> None:
     """The ledger's key is in the cluster slot of its stream, for any stream name."""
     assert slot_of(protocol.ledger_key(stream, "g", "p")) == slot_of(stream.encode())
     assert protocol.ledger_key("a", "bc", "p") != protocol.ledger_key("a:1", "c", "p")
-
-
-@pytest.mark.parametrize("denied", ["", "-eval -command"])
-def test_checking_for_losses_transfers_no_entries(site: Site, denied: str) -> None:
-    """Checking for losses transfers only IDs if the user may run scripts; without that permission the rows are the
-    same.
-    """
-    site.client.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", *denied.split())
-    try:
-        site.add("s", 3, payload="x" * 1_000_000)
-        query = Query(site.url.replace("//", "//limited:pw@"), "n int", stream="s", group="g", **SHARED)
-        query.reader.initialOffset()
-        assert query.plan()
-        before = site.client.info("stats")["total_net_output_bytes"]
-        assert numbers(query.run()) == [0]
-        if "eval" not in denied:
-            assert site.client.info("stats")["total_net_output_bytes"] - before < 1_500_000
-        assert numbers(query.drain()) == [1, 2]
-    finally:
-        site.client.acl_deluser("limited")
