@@ -10,11 +10,13 @@ import functools
 import importlib
 import socket
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from streamclient.config.address import Login
 from streamclient.errors import PystreamsError, error
@@ -22,65 +24,38 @@ from streamclient.errors import PystreamsError, error
 _TIMEOUT_SECONDS = 30.0  # timeout of a provider
 
 
-class Provider(Protocol):
-    """A source of user and password, like redis-py's credential providers."""
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Return the password, or user and password."""
-        ...
+#: Returns the password, or user and password. Raises CREDENTIALS_MISSING.
+Provider = Callable[[], Sequence[str]]
 
 
-class _PasswordFile:
-    """The current password in a file: its text without line breaks at the end."""
+def provider_of(login: Login) -> Provider | None:
+    """Return the provider of user and password for a login; None if the login has neither a file nor a provider.
 
-    def __init__(self, username: str | None, path: str) -> None:
-        self._username = username
-        self._path = path
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        password = _text(Path(self._path).read_bytes()).rstrip("\r\n")
-        if not password:
-            raise ValueError("the file is empty")
-        return (password,) if self._username is None else (self._username, password)
-
-
-def _text(secret: bytes) -> str:
-    """Return the secret as text. Raises UnicodeError without its cause, which would contain the secret."""
-    with suppress(UnicodeDecodeError):
-        return secret.decode()
-    raise UnicodeError("the file is not UTF-8")
-
-
-class _Checked:
-    """A provider that raises its failures as CREDENTIALS_MISSING, with the host.
-
-    Invalid results, and no result after half a minute, count as failures.
+    Raises CREDENTIALS_MISSING.
     """
-
-    def __init__(self, source: str, provider: Any) -> None:
-        self._source = source
-        self._provider = provider
-
-    def get_credentials(self) -> Any:
-        answer: Future[Any] = Future()
-        ask = copy_context().run
-        threading.Thread(target=ask, args=(_ask, self._provider, answer), daemon=True).start()
-        try:
-            return _checked(answer.result(_TIMEOUT_SECONDS))
-        except Exception as cause:
-            late = None if answer.done() else TimeoutError(f"no answer within {_TIMEOUT_SECONDS:.0f} seconds")
-            raise _missing(self._source, late or cause) from cause
+    if login.password_file is not None:
+        read = partial(_in_file, login.username, login.password_file)
+        return partial(_asked, f"the file {login.password_file}", read)
+    if login.provider is not None:
+        return partial(_asked, login.provider, partial(_of_provider, _provider(login.provider)))
+    return None
 
 
-def _ask(provider: Any, answer: Future[Any]) -> None:
-    try:
-        answer.set_result(provider.get_credentials())
-    except BaseException as problem:  # noqa: BLE001 - raised by the caller
-        answer.set_exception(problem)
+def _in_file(username: str | None, path: str) -> Sequence[str]:
+    """Return the current password in a file: its text without line breaks at the end."""
+    password: str | None = None
+    with suppress(UnicodeDecodeError):  # the text of this error has bytes of the file
+        password = Path(path).read_bytes().decode().rstrip("\r\n")
+    if password is None:
+        raise UnicodeError("the file is not UTF-8")
+    if not password:
+        raise ValueError("the file is empty")
+    return (password,) if username is None else (username, password)
 
 
-def _checked(values: Any) -> Any:
+def _of_provider(provider: Any) -> Sequence[str]:
     """Return a provider's result. Raises TypeError if it is not a login; the error does not contain the result."""
+    values = provider.get_credentials()
     if not isinstance(values, tuple | list):
         raise TypeError(f"the result of get_credentials ({type(values).__name__}) is not a tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in values)
@@ -89,16 +64,22 @@ def _checked(values: Any) -> Any:
     return values
 
 
-def provider_of(login: Login) -> Provider | None:
-    """Return the provider of user and password for a login; None if the login has neither a file nor a provider.
+def _asked(source: str, ask: Provider) -> Sequence[str]:
+    """Return the result of `ask`. Raises its failures, and no result after half a minute, as CREDENTIALS_MISSING."""
+    answer: Future[Sequence[str]] = Future()
 
-    Raises CREDENTIALS_MISSING. The provider's `get_credentials` raises the same error.
-    """
-    if login.password_file is not None:
-        return _Checked(f"the file {login.password_file}", _PasswordFile(login.username, login.password_file))
-    if login.provider is not None:
-        return _Checked(login.provider, _provider(login.provider))
-    return None
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as problem:  # noqa: BLE001 - raised by the caller
+            answer.set_exception(problem)
+
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    try:
+        return answer.result(_TIMEOUT_SECONDS)
+    except Exception as cause:
+        late = None if answer.done() else TimeoutError(f"no answer within {_TIMEOUT_SECONDS:.0f} seconds")
+        raise _missing(source, late or cause) from cause
 
 
 @functools.cache

@@ -148,7 +148,7 @@ _TABLE: dict[str, Condition] = {
     "UNKNOWN_COMMAND": Condition(
         ServerError,
         "{address} does not know the command {command}: {reason}.",
-        "Check that the option 'url' names Redis 5 or later, Valkey or the engine. For Sentinels it must begin "
+        "Check that the option 'url' names Redis 6.2 or later, Valkey or the engine. For Sentinels it must begin "
         "with redis+sentinel://.",
     ),
     "NOT_A_CLUSTER": Condition(

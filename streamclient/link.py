@@ -129,20 +129,15 @@ class Link:
             raise
 
     def _log_in(self) -> None:
-        """Send AUTH if the login has a provider, a user or a password.
-
-        Redis before version 6 has no users, so it gets only the password.
-        """
+        """Send AUTH if the login has a provider, a user or a password."""
         login = self._login
         if self._provider is not None:
-            words = tuple(self._provider.get_credentials())
+            words = tuple(self._provider())
         elif login.password is not None or login.username is not None:
             words = (login.password or "",) if login.username is None else (login.username, login.password or "")
         else:
             return
         (reply,) = self.pipeline([("AUTH", *words)])
-        if isinstance(reply, ResponseError) and "wrong number of arguments" in str(reply) and len(words) == 2:
-            (reply,) = self.pipeline([("AUTH", words[1])])
         if isinstance(reply, ResponseError):
             code, _, text = str(reply).partition(" ")
             if code in _LOGIN_CODES and _TOO_MANY not in text:
@@ -169,7 +164,7 @@ class Link:
         if self._provider is None or time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return
         try:
-            credentials = self._provider.get_credentials()
+            credentials = self._provider()
         except PystreamsError as missing:
             _log.warning("%s The connection keeps its previous login.", missing)
             self._logged_in = time.monotonic() - _RENEW_SECONDS + _RETRY_SECONDS

@@ -59,9 +59,8 @@ class Groups:
             checked(self._connection, stream, reply, "XGROUP SETID")
 
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
-        """Create these consumers of streams, without entries. Return the streams that have their consumer now.
-
-        Servers before Redis 6.2 do not have the command; then no streams are returned.
+        """Create these consumers of streams, without entries. Return the streams that have their consumer now; the
+        user may lack the right.
         """
         replies = self._connection.pipeline(
             [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]

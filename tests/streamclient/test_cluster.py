@@ -196,42 +196,6 @@ def test_an_unreachable_announced_address_is_named(cluster: topologies.Cluster) 
             wait_for(lambda: "127.0.0.99" not in str(asked.execute_command("CLUSTER", "SLOTS")), "the old address")
 
 
-@pytest.mark.parametrize("name", ["streams", "BLOCK"])
-def test_groups_whose_names_are_words_of_commands(cluster: topologies.Cluster, name: str) -> None:
-    """Groups and streams may have names of commands' options: queries read streams of all nodes, one by one and
-    together.
-    """
-    streams = [name, "words:0", "words:1", "words:2"]
-    with cluster.client() as client:
-        for stream in streams:
-            for n in range(10):
-                client.xadd(stream, {"n": n})
-        for some in (*([stream] for stream in streams), streams):
-            query = Query(cluster.url, streams=",".join(some), group=name, startingOffsets="earliest")
-            assert sorted(column(query.drain())) == sorted([*range(10)] * len(some))
-            query.reader.stop()
-            for stream in some:
-                assert client.xpending(stream, name)["pending"] == 0
-                client.xgroup_destroy(stream, name)
-        for stream in streams:
-            client.delete(stream)
-
-
-def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Cluster) -> None:
-    """Rows for a stream that has already left its old node during a migration are written at the new node."""
-    with cluster.client() as client:
-        connection = Connection(Address(cluster.url, retry_ms=5000))
-        given = WriteOptions(stream="new", mode="append", chunk_size=20)
-        sender = AtLeastOnceSender(connection, given)
-        source, target = cluster.begin_move(slot_of(b"new"))
-        for chunk in RowEncoder(given, SCHEMA).chunks([table(0, 100)]):
-            sender.submit(chunk)
-        sender.finish()
-        cluster.end_move(slot_of(b"new"), source, target)
-        assert numbers(client, "new") == list(range(100))
-        connection.close()
-
-
 def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
     """Staged rows of streams at all nodes are published in order; rows whose slot is moving wait until it has moved."""
     options: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}

@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -23,7 +22,7 @@ from spark_streams.errors import OptionsError, PystreamsError, ServerError
 from streamclient import credentials, pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from tests.spark_streams.driver import Query, Site, numbers
+from tests.spark_streams.driver import Query, Site
 
 NEW, OLD = "n3w-s3cret", "old-s3cret"
 PROVIDER = f"{__name__}:provider"
@@ -150,25 +149,6 @@ def test_a_provider_that_fails_for_a_while_ends_no_connection(
         asked = VAULT.asked
         assert connection.command("PING") == b"PONG"
         assert VAULT.asked > asked
-
-
-def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user: redis.Redis) -> None:
-    """A task whose connection is closed logs in with the provider's new credentials, and loses no entry."""
-    site.add("s", 3000)
-    query = Query(
-        site.url, credentialProvider=PROVIDER, stream="s", startingOffsets="earliest", pageSize="100", group="g"
-    )
-    assert query.plan()
-    (part,) = query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
-    rows: list[dict[str, Any]] = []
-    for batch in pickle.loads(pickle.dumps(query.reader)).read(pickle.loads(pickle.dumps(part))):
-        if not rows:
-            VAULT.password = NEW
-            allow(user, NEW)
-            cut(user)
-        rows += batch.to_pylist()
-    assert numbers(rows) == list(range(3000))
-    query.reader.stop()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-import redis
 
-from spark_streams.config import options
 from spark_streams.errors import PystreamsError, ServerError
 from streamclient import pool
 from streamclient.config.address import Address
@@ -19,60 +17,6 @@ from streamclient.connection import Connection
 from tests.servers.cloud_proxy import cloud_proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.streamclient.test_topologies import write
-
-#: Commands rejected by some managed servers: none of them is required.
-MISSING = "config select hello wait info role debug command eval script acl cluster monitor save"
-
-
-@pytest.fixture
-def limited(site: Site) -> Iterator[redis.Redis]:
-    """The user `cloud`, whom the server denies all of these commands."""
-    lacking = {"eval", "script"} if site.kind == "engine" else set()
-    refused = [f"-{word}" for word in MISSING.split() if word not in lacking]
-    site.client.execute_command("ACL", "SETUSER", "cloud", "reset", "on", ">pw", "~*", "&*", "+@all", *refused)
-    yield site.client
-    pool.close_all()
-    site.client.execute_command("ACL", "DELUSER", "cloud")
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"group": "g"}, {"group": "g", "consume": "shared"}, {"minPartitions": "4", "maxEntriesPerTrigger": "30"}],
-    ids=["no group", "group", "shared", "limits"],
-)
-def test_reading_needs_none_of_these_commands(site: Site, limited: redis.Redis, given: dict[str, str]) -> None:
-    """Queries of every kind work in RESP2 without these commands, also with values so large that scripts would normally
-    avoid their transfer.
-    """
-    site.add("s", 50, payload="x" * 3000)
-    query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **given)
-    assert numbers(query.drain()) == list(range(50))
-    assert limited.info("commandstats")["cmdstat_xrange" if given.get("consume") is None else "cmdstat_xreadgroup"]
-
-
-def test_writing_needs_none_of_these_commands(site: Site, limited: redis.Redis) -> None:
-    """Rows are written exactly once without these commands."""
-    address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
-    assert isinstance(address, Address)
-    connection = Connection(address)
-    write(connection, 0, 200).finish()
-    connection.close()
-    assert [int(fields[b"n"]) for _, fields in limited.xrange("s")] == list(range(200))
-
-
-def test_a_required_missing_command_is_named(site: Site, limited: redis.Redis) -> None:
-    """Without SELECT, a database is an error; without WAIT, or without replicas, waitReplicas is an error. Each names
-    the command.
-    """
-    with pytest.raises(ServerError, match=r"\[NOT_PERMITTED\].*SELECT 3"):
-        Query(f"{site.url}/3", user="cloud", password="pw", stream="s").trigger()
-    address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
-    assert isinstance(address, Address)
-    with pytest.raises(PystreamsError, match=r"WAIT"):
-        write(Connection(address), 0, 10, wait_replicas=1, wait_timeout=100).finish()
-    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"):  # WAIT exists and returns 0
-        write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
-
 
 #: Commands that the proxy rejects as unknown.
 UNKNOWN = {

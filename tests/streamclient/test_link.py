@@ -85,25 +85,6 @@ def test_servers_that_cannot_serve_are_told_apart() -> None:
         Link(web, Login())
 
 
-def test_a_server_without_users_gets_the_password_alone() -> None:
-    """Redis before version 6 rejects AUTH with a user, so only the password is sent to it."""
-    words: list[bytes] = []
-    replies = [b"-ERR wrong number of arguments for 'auth' command\r\n", b"+OK\r\n", b"-ERR unknown command\r\n"]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            with listener.accept()[0] as client:
-                for reply in replies:
-                    words.append(client.recv(1000))
-                    client.sendall(reply)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        Link(Endpoint("127.0.0.1", listener.getsockname()[1]), Login(username="job", password="pass")).close()
-        thread.join(10)
-    assert [word.count(b"$") for word in words] == [3, 2, 4]
-
-
 def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) -> None:
     """A missing file, a file without PEM data, and a key that does not match the certificate are errors of their
     options.

@@ -220,30 +220,6 @@ def test_an_unserved_slot_is_waited_for() -> None:
         connection.close()
 
 
-def test_a_broken_connection_is_opened_again(redis_process: servers.Running) -> None:
-    """Within the retry time, a broken connection is opened again, and a write continues."""
-    with servers.redis() as server:
-        address = Address(server.url, retry_ms=20_000)
-        connection = Connection(address)
-        sender = write(connection, 0, 120)
-        server.process.send_signal(signal.SIGSTOP)
-        resume = threading.Timer(0.3, server.process.send_signal, [signal.SIGCONT])
-        resume.start()
-        sender.finish()
-        with redis.Redis(port=server.port, protocol=2) as client:
-            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            write(connection, 0, 300).finish()
-            assert numbers(client) == list(range(300))
-            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            word = connection.request([("XRANGE", "s", "-", "+")])
-            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            buffer, _ = connection.receive(word)
-            assert bytes(buffer).startswith(b"*300\r\n")
-            assert connection.command("XLEN", "s") == 300
-            resume.join()
-        connection.close()
-
-
 def test_credentials_come_from_options_url_or_environment(
     redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,14 +245,3 @@ def test_credentials_come_from_options_url_or_environment(
         close_all()
         for user in ("by_option", "by_url", "by_environment"):
             admin.execute_command("ACL", "DELUSER", user)
-
-
-def test_waiting_for_replicas(redis_process: servers.Running) -> None:
-    """With too few replicas the task fails although its rows are written, and a retry does not add them again."""
-    with redis.Redis(port=redis_process.port, protocol=2) as client:
-        client.flushall()
-        for _ in range(2):
-            with pytest.raises(Exception, match="NOT_REPLICATED"), borrow(Address(redis_process.url)) as connection:
-                write(connection, 0, 100, wait_replicas=1, wait_timeout=50).finish()
-        assert numbers(client) == list(range(100))
-        client.flushall()
