@@ -196,7 +196,6 @@ class Link:
     def send(self, commands: Sequence[Command]) -> None:
         """Send commands without reading replies."""
         self._socket().sendall(b"".join(map(_packed, commands)))
-        # A server also counts the commands of a script; each of those in `streamclient.streams.states` has one.
         self.sent += len(commands)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
