@@ -69,7 +69,7 @@ def change(
                 return True
         return False
 
-    if not connection.retry(attempt, lambda: connection.drop(link)):
+    if not connection.retry(attempt, lambda _: connection.drop(link)):
         if refusal is not None:
             raise refused(connection.address, *refusal)
         fail("WRITE_CONTENDED", address=connection.address)

@@ -201,14 +201,14 @@ class Connection:
             raise self.unreachable(cause) from None
 
     def retry(
-        self, attempt: Callable[[], T | None], lost: Callable[[], None], budget: Budget | None = None
+        self, attempt: Callable[[], T | None], lost: Callable[[BaseException], None], budget: Budget | None = None
     ) -> T | None:
         """Repeat `attempt` until it returns a result other than None. Return None when the retry time, or the given
         budget, ends.
 
         The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
-        to drop the link. Raises SERVER_UNREACHABLE if the last attempt raised `UNREACHABLE`. After a permanent failure,
-        raises its error at once (see `raise_permanent`).
+        to drop the link; it raises the failure if there must be no other attempt. Raises SERVER_UNREACHABLE if the last
+        attempt raised `UNREACHABLE`. After a permanent failure, raises its error at once (see `raise_permanent`).
         """
         while True:
             cause: BaseException | None = None
@@ -217,7 +217,7 @@ class Connection:
                 if result is not None:
                     return result
             except UNREACHABLE as failure:
-                lost()
+                lost(failure)
                 self.raise_permanent(failure)
                 cause = failure
             budget = budget or Budget(self.address.retry_ms)
@@ -228,7 +228,7 @@ class Connection:
 
     def _reliably(self, action: Callable[[], T], budget: Budget | None = None) -> T:
         try:
-            result = self.retry(action, self.topology.invalidate, budget)
+            result = self.retry(action, lambda _: self.topology.invalidate(), budget)
         except PystreamsError:
             raise
         except ValueError as cause:
@@ -389,36 +389,32 @@ class Connection:
         buffer.
         """
         request = self._requests.pop(token)
-        budget: Budget | None = None
-        while True:
-            cause: BaseException | None = None
-            try:
-                if request.link is None or not self.keeps(request.link):
-                    self._send_again(request)
-                assert request.link is not None
-                buffer, stop = request.link.receive(request.token)
-                if request.asking:
-                    buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
-                if stop == 0 or buffer[0] != ord("-"):
-                    return buffer, stop
-                refusal = bytes(buffer[1 : buffer.find(b"\r\n")]).decode("utf-8", "replace")
-                if not is_transient(ResponseError(refusal)):
-                    return buffer, stop
-                if refusal.startswith("ASK "):
-                    request.link = self.link_for_ask(refusal)
-                    request.token = request.link.request([("ASKING",), *request.commands])
-                    request.asking = True
-                    continue
+        last = bytearray(), 0
+
+        def attempt() -> tuple[bytearray, int] | None:
+            nonlocal last
+            if request.link is None or not self.keeps(request.link):
+                self._send_again(request)
+            assert request.link is not None
+            buffer, stop = request.link.receive(request.token)
+            if request.asking:
+                buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
+            last = buffer, stop
+            if stop == 0 or buffer[0] != ord("-"):
+                return last
+            refusal = bytes(buffer[1 : buffer.find(b"\r\n")]).decode("utf-8", "replace")
+            if not is_transient(ResponseError(refusal)):
+                return last
+            if refusal.startswith("ASK "):
+                request.link = self.link_for_ask(refusal)
+                request.token = request.link.request([("ASKING",), *request.commands])
+                request.asking = True
+            else:
                 self.learn_from(refusal, request.link)
                 request.link = None
-            except UNREACHABLE as failure:
-                self._failed(request, failure)
-                cause = failure
-            budget = budget or Budget(self.address.retry_ms)
-            if not budget.pause():
-                if cause is not None:
-                    raise self.unreachable(cause) from cause
-                return buffer, stop
+            return None
+
+        return self.retry(attempt, lambda cause: self._failed(request, cause)) or last
 
     def _send_again(self, request: _Request) -> None:
         """Send a request that is not on a current link. Raises LinkError if it must not be executed twice."""

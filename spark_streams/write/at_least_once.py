@@ -100,7 +100,7 @@ class AtLeastOnceSender:
         rows = encoding.as_columns(sent.rows) if sent.by_columns else [sent.rows.commands]
         sent.token = link.send_raw(*rows, *trims)
 
-    def _lost(self, sent: _Sent) -> None:
+    def _lost(self, sent: _Sent, _: BaseException | None = None) -> None:
         self._connection.drop(sent.link)
         sent.link = None
 

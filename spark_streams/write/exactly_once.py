@@ -168,7 +168,7 @@ class SlotTransaction:
         self._watched.clear()
 
     def _until_done(self, step: Callable[[], bool]) -> None:
-        if not self._connection.retry(lambda: step() or None, self._lost):
+        if not self._connection.retry(lambda: step() or None, lambda _: self._lost()):
             fail("WRITE_CONTENDED", address=self._connection.address)
 
     def _lost(self) -> None:
@@ -418,7 +418,7 @@ class ReplicaWait:
 
         Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
         """
-        if not self._connection.retry(lambda: self._attempt() or None, self._lost):
+        if not self._connection.retry(lambda: self._attempt() or None, lambda _: self._lost()):
             fail("WRITE_CONTENDED", address=self._connection.address)
 
     def _lost(self) -> None:

@@ -61,8 +61,8 @@ class _Rows:
     name = "XRANGE"
 
     def __init__(self, stream: str, upto: StreamId, size: PageSize, limit: int | None) -> None:
-        self._stream = stream
-        self._upto = upto
+        self.stream = stream
+        self.upto = upto
         self._size = size
         self._left = limit
         self._requested = 0
@@ -70,7 +70,7 @@ class _Rows:
     def command(self, after: StreamId) -> Command:
         """Return the command that reads a page of entries after `after`."""
         self._requested = self._size.now if self._left is None else min(self._size.now, self._left)
-        return command(self._stream, after, self._upto, self._requested)
+        return command(self.stream, after, self.upto, self._requested)
 
     def read(self, buffer: bytearray, stop: int) -> _Reply | None:
         """Return the parts of a reply; None if it has no entries. Raises `ReplyError`."""
@@ -95,8 +95,8 @@ class _Columns:
     name = "PS.COLUMNS"
 
     def __init__(self, stream: str, upto: StreamId, most: int, size: PageSize, fields: Sequence[bytes] | None) -> None:
-        self._stream = stream
-        self._upto = upto
+        self.stream = stream
+        self.upto = upto
         self._most = most
         self._size = size
         self._fields: Command = () if fields is None else ("FIELDS", len(fields), *fields)
@@ -105,8 +105,8 @@ class _Columns:
         """Return the command that reads a page of entries after `after`."""
         # Page sizes of later commands depend on the size of complete entries, so the first page has all fields.
         named = self._fields if self._size.is_known else ()
-        span = (f"({after}", str(self._upto), "COUNT", self._most, "BYTES", self._size.bytes)
-        return (self.name, self._stream, *span, *named)
+        span = (f"({after}", str(self.upto), "COUNT", self._most, "BYTES", self._size.bytes)
+        return (self.name, self.stream, *span, *named)
 
     def read(self, buffer: bytearray, stop: int) -> _Reply | None:
         """Return the parts of a reply; None if it has no entries. Raises `ReplyError`."""
@@ -146,7 +146,7 @@ def pages(
     `size`: the page size learned from earlier pages. `limit`: maximum number of entries. Raises NOT_A_STREAM and
     SERVER_REFUSED.
     """
-    return _pages(connection, stream, after, _Rows(stream, upto, size or PageSize(most), limit), upto)
+    return _pages(connection, after, _Rows(stream, upto, size or PageSize(most), limit))
 
 
 def columns(
@@ -163,64 +163,51 @@ def columns(
     Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
     """
     size = size or PageSize(most)
+    rows = _Rows(stream, upto, size, None)
     if connection.topology.is_cluster or not connection.capabilities.has(_Columns.name):
-        return pages(connection, stream, after, upto, most, size=size)
-    return _pages(connection, stream, after, _Columns(stream, upto, most, size, fields), upto, size)
+        return _pages(connection, after, rows)
+    return _pages(connection, after, _Columns(stream, upto, most, size, fields), rows)
 
 
 def _pages(
-    connection: Connection,
-    stream: str,
-    after: StreamId,
-    source: _Rows | _Columns,
-    upto: StreamId,
-    size: PageSize | None = None,
+    connection: Connection, after: StreamId, source: _Rows | _Columns, otherwise: _Rows | None = None
 ) -> Iterator[Page]:
-    """Send the first request, and return the pages of a source.
+    """Send the first request, and return the pages of a source, or of `otherwise` if its command is refused."""
 
-    If the server refuses another command than XRANGE, the pages come from XRANGE, with page sizes `size`.
-    """
-    first = connection.request([source.command(after)])
-    return _pages_from(connection, stream, after, source, upto, size, first)
-
-
-def _pages_from(
-    connection: Connection,
-    stream: str,
-    after: StreamId,
-    source: _Rows | _Columns,
-    upto: StreamId,
-    size: PageSize | None,
-    token: bytes,
-) -> Iterator[Page]:
     def ask(behind: StreamId) -> bytes:
         return connection.request([source.command(behind)])
 
-    while True:
-        buffer, stop = connection.receive(token)
-        try:
-            reply = source.read(buffer, stop)
-        except ReplyError as refusal:
-            if size is None or isinstance(source, _Rows) or not is_refused(str(refusal)):
-                raise _failure(connection, stream, source.name, refusal) from None
-            connection.capabilities.mark_missing(source.name)
-            source = _Rows(stream, upto, size, None)
-            token = ask(after)
-            continue
-        if reply is None:
-            return
-        guess = reply.guess if reply.more and reply.guess is not None and reply.guess < upto else None
-        ahead = None if guess is None else ask(guess)
-        for page in reply.pages:
-            after = StreamId.parse(page.last_id())
-            yield page
-        # Only decoding shows the last ID: a value may look like the head of an entry.
-        if ahead is not None and guess != after:
-            connection.receive(ahead)
-            ahead = None
-        if not reply.more or after >= upto:
-            return
-        token = ahead or ask(after)
+    first = ask(after)
+
+    def received(token: bytes, after: StreamId) -> Iterator[Page]:
+        nonlocal source
+        while True:
+            buffer, stop = connection.receive(token)
+            try:
+                reply = source.read(buffer, stop)
+            except ReplyError as refusal:
+                if otherwise is None or source is otherwise or not is_refused(str(refusal)):
+                    raise _failure(connection, source.stream, source.name, refusal) from None
+                connection.capabilities.mark_missing(source.name)
+                source = otherwise
+                token = ask(after)
+                continue
+            if reply is None:
+                return
+            guess = reply.guess if reply.more and reply.guess is not None and reply.guess < source.upto else None
+            ahead = None if guess is None else ask(guess)
+            for page in reply.pages:
+                after = StreamId.parse(page.last_id())
+                yield page
+            # Only decoding shows the last ID: a value may look like the head of an entry.
+            if ahead is not None and guess != after:
+                connection.receive(ahead)
+                ahead = None
+            if not reply.more or after >= source.upto:
+                return
+            token = ahead or ask(after)
+
+    return received(first, after)
 
 
 def _fields_at(buffer: bytearray, start: int) -> int:

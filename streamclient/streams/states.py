@@ -235,6 +235,6 @@ class States:
                         return None
             return True
 
-        if connection.retry(attempt, lambda: connection.drop(link)) is None:
+        if connection.retry(attempt, lambda _: connection.drop(link)) is None:
             raise refused(connection.address, "XINFO", refusal)
         return {stream: found[stream] for stream in streams}

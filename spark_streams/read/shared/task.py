@@ -196,7 +196,7 @@ def _read(connection: Connection, tasks: Sequence[SharedTask]) -> _Found:
             connection.learn_from(refusal, link)
             return None
 
-    found = connection.retry(attempt, lambda: connection.drop(link))
+    found = connection.retry(attempt, lambda _: connection.drop(link))
     if found is None:
         raise refused(connection.address, "EXEC", refusal)
     return found
