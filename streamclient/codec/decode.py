@@ -68,7 +68,7 @@ def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
     return words[::2] if len(words) % 2 == 0 else []
 
 
-class BatchPage:
+class BatchPage(Page):
     """A page of one or more batches, which have the same field names."""
 
     def __init__(self, batches: Sequence[EntryBatch]) -> None:
@@ -83,11 +83,6 @@ class BatchPage:
             found = [batch.values[number] for batch in self.batches]
             self._known[number] = found[0] if len(found) == 1 else _joined(found)
         return self._known[number]
-
-    def parts(self, most: int) -> list[Page]:
-        """Return the page: its bytes fit one Arrow array."""
-        del most
-        return [self]
 
     def last_id(self) -> bytes:
         ids = self.batches[-1].ids
@@ -253,7 +248,7 @@ def _seq_texts(seq: NDArray[np.uint64]) -> Any:
     return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)
 
 
-class TokenPage:
+class TokenPage(Page):
     """A page of entries with different fields. Its tokens are each row's ID, followed by alternate names and values.
 
     All tokens are in one Arrow array over the reply's bytes. The elements of this array are alternately tokens and the
@@ -286,11 +281,6 @@ class TokenPage:
             self._coded = codes, encoded.indices.to_numpy().astype(np.int64), rows[names], names
         return self._coded
 
-    def parts(self, most: int) -> list[Page]:
-        """Return the page: its bytes fit one Arrow array."""
-        del most
-        return [self]
-
     def last_id(self) -> bytes:
         return bytes(self._tokens[2 * int(self._rows[-1])].as_py())
 
@@ -316,14 +306,6 @@ class TokenPage:
         tokens[row_of[at]] = token_of[at] + 1  # ascending, so that an entry's last field of the name wins
         missing = tokens < 0
         return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
-
-    def integers(self, name: bytes) -> Any:
-        """Return None: the caller must parse the texts."""
-        del name
-
-    def floats(self, name: bytes) -> Any:
-        """Return None: the caller must parse the texts."""
-        del name
 
     def fields(self) -> tuple[Any, Any, Any]:
         codes, code_of, row_of, token_of = self._by_name()

@@ -14,7 +14,7 @@ import hiredis
 import numpy as np
 import pyarrow as pa
 
-from streamclient.codec.reply import ALL
+from streamclient.codec.reply import ALL, Page
 
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
@@ -44,7 +44,7 @@ def half(ids: Sequence[bytes], number: Literal[0, 2]) -> Any:
     return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())
 
 
-class ScalarPage:
+class ScalarPage(Page):
     """A page of parsed entries: (ID, [name, value, name, value, ...])."""
 
     def __init__(self, entries: list[tuple[bytes, list[bytes]]]) -> None:
@@ -84,14 +84,6 @@ class ScalarPage:
 
     def column(self, name: bytes) -> Any:
         return pa.array([fields.get(name) for fields in self._fields], pa.binary())
-
-    def integers(self, name: bytes) -> Any:
-        """Return None: the caller must parse the texts."""
-        del name
-
-    def floats(self, name: bytes) -> Any:
-        """Return None: the caller must parse the texts."""
-        del name
 
     def fields(self) -> tuple[Any, Any, Any]:
         offsets: list[int] = [0]

@@ -41,16 +41,15 @@ def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
 class Page(Protocol):
     """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless stated otherwise."""
 
-    @property
-    def count(self) -> int:
-        """Number of entries."""
-        ...
+    #: Number of entries.
+    count: int
 
     def parts(self, most: int) -> Sequence[Page]:
         """Return the same entries as pages of at most `most` bytes of values, or of one entry. A page whose bytes fit
         one Arrow array may be one part.
         """
-        ...
+        del most
+        return [self]
 
     def last_id(self) -> bytes:
         """Return the last entry's ID. The page must not be empty."""
@@ -76,11 +75,11 @@ class Page(Protocol):
 
     def integers(self, name: bytes) -> Any:
         """Return the values of one field as an int32 array; None if the caller must parse the texts."""
-        ...
+        del name
 
     def floats(self, name: bytes) -> Any:
         """Return the values of one field as a float64 array; None if the caller must parse the texts."""
-        ...
+        del name
 
     def fields(self) -> tuple[Any, Any, Any]:
         """Return all fields: int32 offsets (count + 1), names, values."""
