@@ -25,7 +25,7 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
     # One array: hiredis moves all unread bytes after each reply, which would take quadratic time for large entries.
     reader = hiredis.Reader()
     reader.feed(b"*%d\r\n" % count)
-    reader.feed(memoryview(buffer)[start:stop])
+    reader.feed(bytes(memoryview(buffer)[start:stop]))
     frames = reader.gets()
     if not isinstance(frames, list) or reader.has_data():
         raise ValueError(f"the reply does not have exactly {count} entries")
