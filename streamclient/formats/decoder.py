@@ -19,10 +19,12 @@ from streamclient.errors import PystreamsError, error, fail
 from streamclient.formats import avro, protobuf
 from streamclient.formats.schemas import (
     LEVELS,
+    Budget,
     Format,
     Schema,
     UndecodableError,
     is_deep,
+    most_items,
     package,
     split,
     split_indexes,
@@ -195,12 +197,18 @@ def _is_container(first: int) -> bool:
 
 def _message_pack(value: bytes) -> Any:
     msgpack = package("msgpack")
+    budget = Budget(most_items(len(value)))
+
+    def counted(item: Any) -> Any:
+        budget.spend()
+        return item
+
     try:
         # `unpackb` allocates a list with its announced size, so first check that the value is complete.
         unpacker = msgpack.Unpacker(max_buffer_size=len(value), strict_map_key=False, timestamp=3)
         unpacker.feed(value)
         unpacker.skip()
-        found = msgpack.unpackb(value, strict_map_key=False, timestamp=3)
+        found = msgpack.unpackb(value, strict_map_key=False, timestamp=3, object_hook=counted, list_hook=counted)
         return avro.as_json(_checked(found, len(value)))
     except UndecodableError:
         raise

@@ -5,9 +5,10 @@ Protobuf, the path of the message in its file follows: the number of indexes and
 single zero byte means the first message.
 
 Bounds keep the time and memory of decoding proportional to the size of a value, which is malformed beyond a bound. It
-may be nested in up to 200 levels, and its numbers may have up to 4,300 digits. In Avro, list members may have no bytes.
-So an Avro value may have one item for every 8 bytes, or 65,536 items if that is more. Items are records, maps, lists
-and list members without bytes, which are counted before a value is decoded unless it cannot exceed the bound.
+may be nested in up to 200 levels, and its numbers may have up to 4,300 digits. An empty map of MessagePack has one
+byte, and a list member of Avro may have none. So a value in these formats may have one item for every 8 bytes, or
+65,536 items if that is more. Items are records, maps, lists, and list members without bytes. In Avro, they are counted
+before a value is decoded unless it cannot exceed the bound.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def package(name: str) -> Any:
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
-#: Maximum number of items in an Avro value of up to `ITEMS * BYTES_PER_ITEM` bytes.
+#: Maximum number of items in a value of Avro or MessagePack of up to `ITEMS * BYTES_PER_ITEM` bytes.
 ITEMS = 65_536
 #: Number of bytes per item in longer values.
 BYTES_PER_ITEM = 8

@@ -90,6 +90,7 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
     "avro decimal": (record(DECIMAL), number(40_000) + b"\x7f" * 40_000),
     "avro decimal above its precision": (record({**DECIMAL, "precision": 4}), number(2) + b"\x7f\xff"),
     "messagepack lists with announced sizes": (Decoder, (b"\xdd" + (MANY - 1).to_bytes(4)) * 1000 + b"\xc0" * MANY),
+    "messagepack empty maps": (Decoder, b"\xdd" + MANY.to_bytes(4) + b"\x80" * MANY),
     "messagepack levels": (Decoder, b"\x91" * (LEVELS + 1) + b"\xc0"),
     "json levels": (Decoder, b"[" * (LEVELS + 1) + b"]" * (LEVELS + 1)),
 }
