@@ -1,9 +1,9 @@
 """Lag: the number of entries after a position, exact or counted within a budget, otherwise an estimate with bounds.
 
 The lag of a group is exact if the server reports it, or if the position is before the first or after the last entry.
-Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
-streams at a time. If the budget is exhausted, the rest is estimated from the time spans of the uncounted entries on
-each side.
+Redis has no command that counts a range. Entries are counted in pages from the position on, many streams at a time. If
+the budget is exhausted, the rest is estimated from the time spans of the uncounted entries and of those before the
+position.
 
 `unfinished` finds existing entries that groups have not read or acknowledged, which would be lost if a stream were
 emptied. The numbers of XINFO GROUPS also include entries that were trimmed before.
@@ -20,7 +20,7 @@ from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
 from streamclient.streams.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.streams.states import StreamState, stream_state
-from streamwire.stream_id import ZERO, StreamId
+from streamwire.stream_id import StreamId
 
 _PAGE = 1000  # maximum number of entries per command; the server serves other clients between commands
 _PIPELINE = 5000  # entries of one pipeline
@@ -77,55 +77,40 @@ class Backlog:
 
 
 class _Count:
-    """The count of one stream: the number of entries found after and before the position, up to an ID in each
-    direction.
-    """
+    """The count of one stream: the number of entries found in (position, upto]."""
 
     def __init__(self, stream: bytes, state: StreamState, position: StreamId, lag: int | None) -> None:
-        self.stream, self.state = stream, state
-        self.size = PageSize(_PAGE)
-        self.behind, self.before = 0, 0
-        self.right, self.left = position, position.next()  # all entries in [left, right] are counted
-        self.backward = False
-        self.refused: set[bool] = set()
+        self.stream, self.state, self.position = stream, state, position
+        self._size = PageSize(_PAGE)
+        self._found, self._upto = 0, position
+        self._is_refused = False
         self.total = state.exact_backlog(position, lag)
 
     def is_settled(self, enough: int | None) -> bool:
         """Return whether more counting would not change the result."""
-        return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
+        return self.total is not None or self._is_refused or (enough is not None and self._found > enough)
 
     def command(self, sizes: Mapping[str, int], share: int) -> tuple[Command, int, int]:
-        """Return the command for the next page, its number of entries, and their approximate size in bytes.
-
-        The page is in the direction in which fewer entries were counted, unless the server has refused that direction.
-        """
+        """Return the command for the next page, its number of entries, and their approximate size in bytes."""
         size = sizes.get(self.stream.decode("utf-8", "surrogateescape"), _SMALL)
-        self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
-        count = min(self.size.now, share)
+        count = min(self._size.now, share)
         if size > _SMALL:
             count = max(1, min(count, TARGET_BYTES // size))
-        if self.backward:
-            return ("XREVRANGE", self.stream, f"({self.left}", "-", "COUNT", count), count, count * size
-        return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
+        words: Command = ("XRANGE", self.stream, f"({self._upto}", str(self.state.last_id), "COUNT", count)
+        return words, count, count * size
 
     def record(self, reply: Any, count: int) -> tuple[int, int]:
         """Record a page's reply. Returns the number of its entries and their bytes."""
         if isinstance(reply, ResponseError):
-            self.refused.add(self.backward)
+            self._is_refused = True
             return 0, 0
         number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
-        last = StreamId.parse(reply[-1][0]) if reply else None
-        self.size.update(max(1, number), size)
-        if self.backward:
-            self.before += number
-            self.left = last or self.left
-            if number < count or last == ZERO.next():
-                self.total = max(0, self.state.length - self.before)
-        else:
-            self.behind += number
-            self.right = last or self.right
-            if number < count or self.right >= self.state.last_id:
-                self.total = self.behind
+        self._size.update(max(1, number), size)
+        self._found += number
+        if reply:
+            self._upto = StreamId.parse(reply[-1][0])
+        if number < count or self._upto >= self.state.last_id:
+            self.total = self._found
         return number, size
 
     @property
@@ -133,14 +118,13 @@ class _Count:
         """The result so far."""
         if self.total is not None:
             return Backlog(self.total, self.total, self.total)
-        first = self.state.first_id or self.left
-        before = max(self.before, 1 if first < self.left else 0)
-        most = max(self.behind, self.state.length - before)
-        uncounted = most - self.behind
-        later = max(0, self.state.last_id.ms - self.right.ms)
-        span = later + max(0, self.left.ms - first.ms)
+        position = self.position
+        first = self.state.first_id or position
+        most = max(self._found, self.state.length - (1 if first <= position else 0))
+        later = max(0, self.state.last_id.ms - self._upto.ms)
+        span = later + max(0, position.ms - first.ms)
         part = later / span if span else 1.0
-        return Backlog(self.behind + round(uncounted * part), self.behind, most)
+        return Backlog(self._found + round((most - self._found) * part), self._found, most)
 
 
 def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget) -> list[Backlog]:
@@ -183,7 +167,7 @@ def _page(
 
 def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
     """Count on the engine, which keeps the number of entries of each segment. If it refuses, pages are counted."""
-    commands: list[Command] = [("PS.NTH", each.stream, str(each.right), _ALL) for each in counts]
+    commands: list[Command] = [("PS.NTH", each.stream, str(each.position), _ALL) for each in counts]
     for each, reply in zip(counts, connection.pipeline(commands), strict=True):
         if not isinstance(reply, ResponseError):
             each.total = int(reply[1])
