@@ -154,6 +154,9 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
+_REPLY_BYTES = 16 << 20  # approximate maximum size of the entries in the replies to one request
+
+
 class States:
     """States of streams, each with the state of one of its groups, with the commands of any Redis."""
 
@@ -168,9 +171,18 @@ class States:
         # The group is requested after the stream, so entries that arrive in between make its lag too large. In the
         # other order, the lag would be too small.
         words = ("STREAM",) if group is None else ("STREAM", "GROUPS")
-        replies = self._connection.pipeline([("XINFO", word, stream) for stream in streams for word in words])
-        listed = [None] * len(streams) if group is None else replies[1::2]
-        return self._found(streams, group, replies[:: len(words)], listed)
+        found: dict[str, StreamState | None] = {}
+        left = [*dict.fromkeys(streams)]
+        while left:
+            # XINFO STREAM sends two entries, so a request about large ones has few streams.
+            known = self._connection.capabilities.sizes
+            sizes = itertools.accumulate(2 * known.get(each, 1) for each in left)
+            count = 1 + sum(size < _REPLY_BYTES for size in sizes)
+            some, left = left[:count], left[count:]
+            replies = self._connection.pipeline([("XINFO", word, stream) for stream in some for word in words])
+            listed = [None] * len(some) if group is None else replies[1::2]
+            found.update(self._found(some, group, replies[:: len(words)], listed))
+        return found
 
     def _found(
         self, streams: Sequence[str], group: str | None, replies: Sequence[Any], listed: Sequence[Any]
