@@ -18,8 +18,7 @@ class FaultProxy:
     """Forwards `port` to `target`, a port of the loopback interface.
 
     `cut_after(n)`: close every connection after the next n bytes. `delay`: delay of each received chunk, in seconds.
-    `refuses`: whether new connections are closed immediately. `cuts`: number of cuts made so far. While `flows` is
-    cleared, no data is forwarded and connections stay open.
+    `refuses`: whether new connections are closed immediately. `cuts`: number of cuts made so far.
     """
 
     def __init__(self, target: int) -> None:
@@ -27,8 +26,6 @@ class FaultProxy:
         self.delay = 0.0
         self.refuses = False
         self.cuts = 0
-        self.flows = threading.Event()
-        self.flows.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
@@ -58,7 +55,6 @@ class FaultProxy:
 
     def close(self) -> None:
         self._ended = True
-        self.flows.set()
         self._waker.send(b"x")
         self._thread.join(10)
         for each in (*self._peers, self._listener, self._wake, self._waker):
@@ -96,7 +92,6 @@ class FaultProxy:
             data = source.recv(1 << 16)
             if self.delay:
                 time.sleep(self.delay)
-            self.flows.wait()
             cut = False
             with self._lock:
                 if self._left is not None:
