@@ -138,8 +138,8 @@ class Endpoints:
         """Return the endpoint of a function of the API: a GET with parameters in the URL's query."""
 
         async def answer(request: Request) -> Response:
-            session = self._need(request)
-            return JSONResponse(await self.in_thread(lambda: question(self._asked(request, session, _query(request)))))
+            asked = self._asked(request, self._need(request), query(request.scope["query_string"]))
+            return JSONResponse(await self.in_thread(question, asked))
 
         return answer
 
@@ -173,10 +173,6 @@ def _check_token(request: Request, session: Session) -> None:
     """Check that the request comes from a page of this session."""
     if not same(request.headers.get("x-csrf-token", ""), session.csrf):
         raise Refusal(403, "OTHER_SITE", "This request does not come from a page of this session. Reload the page.")
-
-
-def _query(request: Request) -> dict[str, Any]:
-    return dict(query(request.scope["query_string"]))
 
 
 async def _body(request: Request) -> dict[str, Any]:

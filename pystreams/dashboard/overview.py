@@ -24,6 +24,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import LAST, StreamId
 
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
+_TREND = 60  # maximum number of points of a sparkline in a table
 #: Names of the curves, which are of totals over all streams.
 _CURVES = ("rate", "lag", "pending")
 
@@ -95,17 +96,15 @@ def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any
     rows = asked.snapshot.ordered(kind, sort, falling=falling, search=search, status="" if status == "any" else status)
     page, total = visible_page(asked, rows, lambda row: row.names[0])
     drawn = [each.name for each in measures.IN_BROWSER[kind] if each.trend]
-    return {
-        "at": asked.snapshot.at,
-        "total": total,
-        "rows": [
-            {**shape(row), "trends": {name: shapes.trend(asked.sampler.curve(name, *row.names)) for name in drawn}}
-            for row in page
-        ],
-    }
+
+    def trends(row: Any) -> dict[str, Any]:
+        curves = {name: asked.sampler.curve(name, *row.names) for name in drawn}
+        return {name: shapes.curve(curve, _TREND)["values"] for name, curve in curves.items()}
+
+    rows = [{**shape(row), "trends": trends(row)} for row in page]
+    return {"at": asked.snapshot.at, "total": total, "rows": rows}
 
 
-_TREND = 60  # number of last batches in the curve of a query
 _SILENT_MS = 60_000  # minimum age of a silent query's last report
 _SILENT_GAPS = 5  # minimum age of that report, in median intervals between reports
 _GAPS = 20  # number of last reports; the intervals between them determine the median

@@ -127,7 +127,9 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("cache-control", "no-store")
+                # Browsers revalidate the pages' files on each use, so that an update is visible immediately.
+                is_file = scope["path"] == "/" or scope["path"].startswith("/static/")
+                headers.setdefault("cache-control", "no-cache" if is_file else "no-store")
                 if scope.get("scheme") == "https" and _name_of(Headers(scope=scope).get("host", "")) in self._names:
                     headers.setdefault("strict-transport-security", STRICT_TRANSPORT)
             await send(message)
@@ -176,18 +178,9 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-class _Files(StaticFiles):
-    """The pages' files. Browsers revalidate them on each use, so that an update is visible immediately."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        answer = await super().get_response(path, scope)
-        answer.headers["cache-control"] = "no-cache"
-        return answer
-
-
 async def _page(request: Request) -> Response:
     del request
-    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+    return FileResponse(STATIC / "index.html")
 
 
 async def _disconnected(request: Request, failure: Exception) -> Response:
@@ -216,7 +209,7 @@ def site(
         Route("/changes/{action}", endpoints.change, methods=["POST"]),
         *(Route(f"/{path}", endpoints.question(question)) for path, question in QUESTIONS.items()),
     ]
-    routes = [Route("/", _page), Mount("/static", _Files(directory=STATIC)), Mount("/api", routes=api)]
+    routes = [Route("/", _page), Mount("/static", StaticFiles(directory=STATIC)), Mount("/api", routes=api)]
     if oidc is not None:
         routes += oidc.routes(endpoints)
 

@@ -19,7 +19,6 @@ from pystreams.values.fields import Entry
 _NAME_BYTES = 300
 _VALUE_BYTES = 2_000
 _FIELDS = 60
-_TREND_POINTS = 60
 _GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWSER)))
 
 
@@ -43,12 +42,6 @@ def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
         "at": [at / 1000 for at in found.at[start::step]],
         "values": [None if value is None else round(value, 3) for value in found.values[start::step]],
     }
-
-
-def trend(found: Curve) -> list[float | None]:
-    """Return the values of a sparkline in a table."""
-    values: list[float | None] = curve(found, _TREND_POINTS)["values"]
-    return values
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:

@@ -122,29 +122,3 @@ def test_the_search_finds_a_page_and_asks_no_other_machine(folder: Path) -> None
             page.keyboard.press("Enter")
             expect(page).to_have_title("Dead letters - pystreams", timeout=20_000)
             assert [url for url in asked if not url.startswith((here, "blob:", "data:"))] == []
-
-
-#: JavaScript that returns the names in a page's tables that are broken over several lines.
-_BROKEN = """() => [...document.querySelectorAll("td code, th code")]
-    .filter((each) => /^\\S{1,60}$/.test(each.textContent))
-    .filter((each) => new Set([...each.getClientRects()].map((part) => part.top)).size > 1)
-    .map((each) => each.textContent)"""
-
-
-@long_only
-def test_names_in_tables_do_not_break(folder: Path) -> None:
-    """The name of an option, a directive or a condition is never divided between two lines, so that
-    it can be copied.
-    """
-    shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
-    assert docs_site.build(folder) == []
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=needed("chromium"), args=["--no-sandbox"]) as browser,
-    ):
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        broken = {}
-        for path in sorted((folder / "site").rglob("*.html")):
-            page.goto(path.as_uri())
-            broken[str(path)] = page.evaluate(_BROKEN)
-        assert {name: names for name, names in broken.items() if names} == {}

@@ -204,24 +204,6 @@ def test_a_wheel_shipped_with_the_application_can_be_registered(
     assert output == "5;[0, 1, 2, 3, 4];['mine,mine']\n"
 
 
-MODULES = """
-    import importlib.util, json, pkgutil, sys
-    import pyspark_pystreams, spark_streams
-    for module in pkgutil.walk_packages(spark_streams.__path__, "spark_streams."):
-        importlib.import_module(module.name)
-    there = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is not None]
-    imported = [name for name in ("engine", *sys.argv[1:]) if name in sys.modules]
-    print(json.dumps([there, imported, sum(name.startswith("spark_streams.") for name in sys.modules)]))
-"""
-
-
-def test_the_connector_needs_no_package_of_the_engine(lean: Path, tmp_path: Path) -> None:
-    """Every module of the connector can be imported without uvloop and zstandard, and none imports the engine."""
-    there, imported, count = json.loads(run(lean, MODULES, tmp_path, *OF_THE_ENGINE))
-    assert (there, imported) == ([], [])
-    assert count > 50
-
-
 #: The calls of Spark in their order; objects sent to a worker are pickled.
 READ_AND_WRITE = """
     import json, pickle, sys
