@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from scripts.peers import PEERS_DIR
 from streamwire.slots import slot_of
 from tests.cluster.standalone import Application, Standalone, standalone
 from tests.packaging.distributions import environment
-from tests.servers import sentinels, topologies
+from tests.servers import topologies
 from tests.suite.waiting import wait_for
 
 ROWS = 20_000
@@ -127,14 +126,6 @@ def test_both_workers_have_the_deployed_connector(
     print(f"\n{way}: {ROWS} rows, each once; tasks on {', '.join(origin for _, origin in locations)}")  # noqa: T201
 
 
-def test_cluster_deploy_mode_is_refused_by_spark(spark_cluster: Standalone, installed: Path) -> None:
-    """Spark rejects cluster mode for Python on a standalone cluster before anything starts."""
-    ended = spark_cluster.submit(["--deploy-mode", "cluster"], {}, PYSPARK_PYTHON=str(installed))
-    assert ended.returncode != 0
-    assert "Cluster deploy mode is currently not supported for python applications on standalone" in ended.stderr
-    print("\n" + next(line for line in ended.stderr.splitlines() if "Cluster deploy mode" in line))  # noqa: T201
-
-
 def wait_for_more(application: Application, client: Any, rows: int) -> None:
     def reached() -> bool:
         ended = application.process.poll() is not None
@@ -193,26 +184,3 @@ def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, ins
             found = application.finish()
             assert_exact(client, found)
     print(f"\n{release}: six slots moved, one master killed; {ROWS} rows, each once; {found}")  # noqa: T201
-
-
-def test_a_master_of_three_engines_dies(spark_cluster: Standalone, installed: Path) -> None:
-    """Every row is written exactly once although the master of three engines under Sentinels is killed during the
-    query.
-    """
-    with (
-        sentinels.sentinels() as watchers,
-        sentinels.family("engine", "engine", "engine", flags=("--appendonly", "yes")) as family,
-        watchers.watching("family", family),
-    ):
-        job = arguments(watchers.url("family"), 2000, waitReplicas=1, waitTimeoutMs=40_000)
-        with spark_cluster.application([], job, PYSPARK_PYTHON=str(installed)) as application:
-            application.wait_for("running")
-            with family[0].client() as client:
-                wait_for_more(application, client, 2000)
-            family[0].kill()
-            wait_for(lambda: watchers.master("family") != family[0].port, "a failover", 60)
-            with redis.Redis(port=watchers.master("family"), protocol=2) as client:
-                wait_for_more(application, client, 8000)
-                found = application.finish()
-                assert_exact(client, found)
-    print(f"\nengines under Sentinel: the master killed; {ROWS} rows, each once; {found}")  # noqa: T201

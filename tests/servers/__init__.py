@@ -4,7 +4,6 @@ processes     the engine and a real redis-server, as processes: the names below,
 tiny_engine   an engine whose segments hold a few entries
 topologies    a cluster, a master with a replica and Sentinels, TLS
 sentinels     groups of replicating servers that are killed and restarted, and the Sentinels that watch them
-cloud_proxy   a server like those of cloud providers: some commands are missing
 certificates  certificates made with openssl
 connection    a connection that returns replies as hiredis parses them
 releases      releases of Redis and Valkey, and their differences

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +29,6 @@ from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.test_exactly_once import table
 from tests.streamclient.test_topologies import SCHEMA, numbers, write
-from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
@@ -133,29 +131,6 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         plain.finish()
         assert sorted(numbers(client, "moving")) == list(range(1200))
         connection.close()
-
-
-def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Cluster) -> None:
-    """Several simultaneous MOVED errors cause one reload of all slots."""
-    streams = [f"moved:{number}" for number in range(12)]
-    with closing(Connection(Address(cluster.url))) as connection:
-        source = cluster.owner(slot_of(streams[0].encode()))
-        streams = [name for name in streams if cluster.owner(slot_of(name.encode())) is source]
-        assert len(streams) > 2
-        connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
-        for name in streams:
-            with moving(cluster, name.encode()):
-                pass
-        asked = 0
-        clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
-        for client in clients:
-            client.config_resetstat()
-        assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * len(streams)
-        for client in clients:
-            asked += client.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"]
-            client.close()
-        assert asked == 1
-        connection.commands([("DEL", name) for name in streams])
 
 
 def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -> None:
@@ -307,37 +282,3 @@ def keys_of(node: servers.Running) -> list[bytes]:
     """Return the connector's keys at a node."""
     with redis.Redis(port=node.port, protocol=2) as client:
         return list(client.scan_iter("pystreams:*"))
-
-
-@long_only
-def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> None:
-    """A task reads streams of all nodes in order, during a migration and after one that was not announced."""
-    names = [f"many{i}" for i in range(12)]
-    with cluster.client() as client:
-        options = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
-        query = Query(cluster.url, "_stream string, n int", idleWaitMs=0, **options)
-
-        def added(first: int) -> None:
-            for name in names:
-                for n in range(first, first + 3):
-                    client.xadd(name, {"n": n}, id=f"{n + 1}-0")
-
-        def read(first: int) -> None:
-            rows = query.drain()
-            for name in names:
-                assert [row["n"] for row in rows if row["_stream"] == name] == list(range(first, first + 3)), name
-
-        added(0)
-        read(0)
-        assert len(query.partitions[0]) == 2
-        added(3)
-        with moving(cluster, b"many5", "many5"):
-            query.plan()
-            start, end = (json.loads(text) for text in query.log[-2:])
-            parts = query.reader.partitions(start, end)
-            rows = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
-        assert sorted(row["n"] for row in rows) == sorted(list(range(3, 6)) * 12)
-        added(6)
-        read(6)
-        assert query.trigger() is None
-        assert {client.xpending(name, "g")["pending"] for name in names} == {0}

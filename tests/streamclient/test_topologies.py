@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +24,7 @@ from streamwire.slots import slot_of
 from tests import servers
 from tests.servers import topologies
 from tests.spark_streams.driver import Query
-from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.test_exactly_once import table
-from tests.suite.long import long_only
 
 pytestmark = pytest.mark.redis
 WRITER = WriterId("query", 0, 0)
@@ -51,33 +48,6 @@ def write(connection: Connection, first: int, end: int, writer: WriterId = WRITE
 
 def numbers(client: Any, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
-
-
-@long_only
-@pytest.mark.slow
-def test_a_failover_is_followed() -> None:
-    """The master is found through Sentinels; after a failover during a write, the new master is used."""
-    with topologies.watched() as watched:
-        address = Address(watched.url, retry_ms=40_000)
-        connection = Connection(address)
-        before = watched.now_master()
-        sender = write(connection, 0, 300, wait_replicas=1, wait_timeout=10_000)
-        sender.finish()
-        query = Query(watched.url, "n int", stream="s", startingOffsets="earliest")
-        assert column(query.drain()) == list(range(300))
-        watched.failover()
-        after = watched.now_master()
-        assert after != before
-        write(connection, 0, 700).finish()
-        with redis.Redis(port=after, protocol=2) as client:
-            assert numbers(client) == list(range(700))
-            assert connection.command("XLEN", "s") == 700
-            # The old master is dead this time, so no server replies READONLY.
-            watched.server_at(after).process.send_signal(signal.SIGKILL)
-        write(connection, 0, 800, writer=WriterId("query", 1, 0)).finish()
-        with redis.Redis(port=watched.now_master(), protocol=2) as client:
-            assert client.xlen("s") >= 800
-        connection.close()
 
 
 def test_tls_with_client_certificates() -> None:
@@ -154,10 +124,10 @@ def batched(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 @contextmanager
-def one_node() -> Iterator[redis.Redis]:
+def one_node(*flags: str) -> Iterator[redis.Redis]:
     """A client of a cluster with one node."""
     with (
-        servers.redis("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port())) as server,
+        servers.redis("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()), *flags) as server,
         redis.Redis(port=server.port, protocol=2) as client,
     ):
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
