@@ -239,45 +239,6 @@ def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologi
         connection.close()
 
 
-@pytest.mark.parametrize("target", ["{poison}:dead", "dead"])
-def test_dead_letters_of_a_cluster_are_moved_once(
-    cluster: topologies.Cluster, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each entry becomes one dead letter, in one slot and in two, even if a scan is killed before it acknowledges
-    entries.
-    """
-    stream = "{poison}:" + f"{target}-origin"
-    with cluster.client() as client:
-        for n in range(3):
-            client.xadd(stream, {"n": n})
-        options = {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": target}
-        query = Query(cluster.url, "n int", stream=stream, startingOffsets="earliest", **options)
-        query.trigger()
-        query.restart()
-        is_apart = slot_of(target.encode()) != slot_of(stream.encode())
-        with monkeypatch.context() as patch:
-            command = Connection.command
-
-            def killed(connection: Connection, *words: Any) -> Any:
-                if words[0] == "XACK":
-                    raise KeyboardInterrupt
-                return command(connection, *words)
-
-            patch.setattr(Connection, "command", killed)
-            if is_apart:
-                with pytest.raises(KeyboardInterrupt):
-                    query.run()
-                assert (client.xlen(target), client.xpending(stream, "g")["pending"]) == (3, 3)
-            else:
-                assert query.run() == []
-        query.restart()
-        assert query.run() == []
-        origins = [fields[b"_original_id"] for _, fields in client.xrange(target)]
-        assert origins == [each for each, _ in client.xrange(stream)]
-        assert client.xpending(stream, "g")["pending"] == 0
-        assert not [key for node in cluster.nodes for key in keys_of(node) if b":dead:" in key]
-
-
 def keys_of(node: servers.Running) -> list[bytes]:
     """Return the connector's keys at a node."""
     with redis.Redis(port=node.port, protocol=2) as client:

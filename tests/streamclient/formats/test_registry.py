@@ -12,7 +12,6 @@ import pytest
 from pystreams.testing import schema_registry
 from streamclient.config.address import Tls
 from streamclient.errors import PystreamsError
-from streamclient.formats import registry as registry_module
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Reference, Schema
 from streamwire.errors import InvalidTextError
@@ -68,18 +67,6 @@ def test_references_without_a_subject_are_registered_under_their_name() -> None:
         assert found.references == (Reference("Money", money, "Money", 1),)
 
 
-def test_an_unknown_id_is_asked_for_again_after_a_minute() -> None:
-    """An unknown ID is requested at most once a minute, and a schema that is registered later is found."""
-    with schema_registry() as server:
-        registry, now = Registry.at(server.url), [1000.0]
-        for _ in range(3):
-            assert registry.schema(1, lambda: now[0]) is None
-        assert server.requests == ["GET /schemas/ids/1"]
-        server.add("late-value", ONE)
-        now[0] += 61
-        assert registry.schema(1, lambda: now[0]) == Schema("AVRO", ONE)
-
-
 def test_ids_of_unrelated_bytes_cost_few_requests() -> None:
     """A thousand unknown IDs cost at most a hundred requests a minute, and known IDs are found meanwhile."""
     with schema_registry() as server:
@@ -120,15 +107,6 @@ def test_a_temporary_failure_is_retried() -> None:
         with pytest.raises(PystreamsError, match="status 503"):
             Registry.at(server.url).latest("x")
         assert server.requests == ["GET /subjects/x/versions/latest"] * 3
-
-
-def test_a_huge_reply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply above the size limit is an error."""
-    monkeypatch.setattr(registry_module, "MOST_BYTES", 20)
-    with schema_registry() as server:
-        number = Registry.at(server.url).register("s-value", Schema("AVRO", ONE))
-        with pytest.raises(PystreamsError, match=r"REGISTRY_REFUSED.*more than 20 bytes"):
-            Registry.at(server.url).schema(number)
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:

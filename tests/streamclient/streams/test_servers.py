@@ -152,24 +152,6 @@ def test_acknowledging_up_to_an_id(
     server.delivery.acknowledge({"nothing": LAST}, "g", "job")
 
 
-def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
-    """A group is created together with its stream; an existing group does not change."""
-    server = plain_server(connection)
-    assert server.groups.create({"s": (StreamId(5, 0), None)}, "g") == {"s"}
-    assert server.groups.create({"s": (StreamId(9, 0), None)}, "g") == set()
-    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
-    server.groups.set_positions({"s": (StreamId(9, 0), None)}, "g")
-    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
-
-
-def test_the_engine_is_known_by_its_commands(connection: Connection, request: pytest.FixtureRequest) -> None:
-    """A server that has all commands of the engine is queried with them; any other server is queried with Redis's
-    commands.
-    """
-    is_engine = request.node.callspec.params["instance"] == "engine"
-    assert open_server(connection).entries.counts_cheaply == is_engine
-
-
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connection: Connection) -> None:
     """On the engine, Redis's commands and the engine's own give the same counts, IDs, cuts and deliveries."""

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamclient.connection import Connection
 from streamclient.streams.delivery import Delivery
-from streamclient.streams.stream_server import plain_server
-from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
 _BATCH, _PAGE = 100, 20
@@ -184,13 +181,3 @@ def test_available_now_delivers_only_what_it_reads(site: Site, more: int) -> Non
     assert numbers(query.drain()) == list(range(2 * _BATCH + more))
     group = site.group()
     assert (group["pending"], group["last-delivered-id"]) == (0, f"{2 * _BATCH + more}-1".encode())
-
-
-def test_acknowledging_keeps_entries_after_the_id(site: Site, connection: Connection) -> None:
-    """A consumer with entries after the acknowledged ID keeps them; other consumers are deleted."""
-    site.add("s", 60)
-    site.client.xgroup_create("s", "g", "0")
-    for consumer in ("spark-0", "spark-1", "spark-2"):
-        site.client.xreadgroup("g", consumer, {"s": ">"}, count=20)
-    plain_server(connection).delivery.acknowledge({"s": StreamId(30, 1)}, "g", "spark")
-    assert pending(site) == {"spark-1": 10, "spark-2": 20}

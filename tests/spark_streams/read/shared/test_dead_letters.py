@@ -183,35 +183,3 @@ def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, m
         site.client.acl_deluser("job")
     assert letters(site) == Counter({b"3-1": 1})
     assert [row["message_id"] for row in site.client.xpending_range("s", "g", "-", "+", 9, "other")] == [b"2-1"]
-
-
-def test_a_note_of_an_earlier_stream_does_not_block_a_letter(site: Site, way: str) -> None:
-    """A leftover note of a deleted stream does not prevent a new entry with the same ID from becoming a letter."""
-    query = poisoned(site)
-    note = b"pystreams:{dead}:dead:1:s:1:g"
-    site.client.hset(note, "1-1", "another letter")
-    site.client.hset(note, "9-9", "of an entry that was acknowledged")
-    assert query.run() == []
-    assert letters(site) == EACH_ONCE
-    if way == "notes":
-        assert not site.client.exists(note)
-
-
-def test_concurrent_scans_move_each_letter_once(site: Site, way: str) -> None:
-    """Four concurrent scans of a batch of 600 entries move each entry once."""
-    query = poisoned(site, 600)
-    problems: list[BaseException] = []
-
-    def scan() -> None:
-        try:
-            assert query.run() == []
-        except BaseException as problem:  # noqa: BLE001
-            problems.append(problem)
-
-    threads = [threading.Thread(target=scan) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    assert (set(letters(site).values()), len(letters(site)), site.group()["pending"]) == ({1}, 600, 0)
