@@ -8,82 +8,37 @@ from __future__ import annotations
 
 import re
 
-_BLANK = b" \n\r\t\v\f\0"
+_BLANKS = re.compile(rb"[ \n\r\t\v\f\0]*")
 # As in Redis, vertical tabs and form feeds are skipped before a word, but do not end one.
-_END = b" \n\r\t\0"
-_PLAIN = re.compile(rb"[^ \n\r\t\0\"']+")
-_SPECIAL = re.compile(rb"[\"'\0\v\f]")
+_WORD = re.compile(
+    rb"""([^ \n\r\t\0"']*+)(?:"((?:[^"\\]++|\\.)*+)"|'((?:[^'\\]++|\\'?)*+)')?+(?=[ \n\r\t\v\f\0]|\Z)""", re.DOTALL
+)
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-_HEX = re.compile(rb"x([0-9a-fA-F]{2})")
-_IN_DOUBLE = re.compile(rb'[^"\\]+')
-_IN_SINGLE = re.compile(rb"[^'\\]+")
 
 
 def split_words(line: bytes) -> list[bytes] | None:
     """Return the words of ``line``; None if a quote is not closed, or not followed by a blank or the end."""
-    if _SPECIAL.search(line) is None:
-        return line.split()
     words: list[bytes] = []
-    at, end = 0, len(line)
-    while True:
-        while at < end and line[at] in _BLANK:
-            at += 1
-        if at >= end:
-            return words
-        word: list[bytes] = []
-        while at < end and line[at] not in _END:
-            char = line[at : at + 1]
-            if char == b'"':
-                at = _double(line, at + 1, word)
-            elif char == b"'":
-                at = _single(line, at + 1, word)
-            else:
-                plain = _PLAIN.match(line, at)
-                assert plain is not None
-                word.append(plain.group())
-                at = plain.end()
-                continue
-            if at < 0 or (at < end and line[at] not in _BLANK):
-                return None
-        words.append(b"".join(word))
-
-
-def _double(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append the double-quoted text at ``at`` to ``word``; return its end, -1 if the quote is not closed."""
+    at = _end_of_blanks(line, 0)
     while at < len(line):
-        char = line[at : at + 1]
-        if char == b'"':
-            return at + 1
-        if char == b"\\" and at + 1 < len(line):
-            code = _HEX.match(line, at + 1)
-            if code is not None:
-                word.append(bytes([int(code.group(1), 16)]))
-                at = code.end()
-            else:
-                escaped = line[at + 1 : at + 2]
-                word.append(_ESCAPES.get(escaped, escaped))
-                at += 2
-            continue
-        run = _IN_DOUBLE.match(line, at)
-        word.append(run.group() if run is not None else char)
-        at = run.end() if run is not None else at + 1
-    return -1
+        found = _WORD.match(line, at)
+        if found is None:
+            return None
+        plain, double, single = found.groups(b"")
+        words.append(plain + _ESCAPE.sub(_unescaped, double) + single.replace(b"\\'", b"'"))
+        at = _end_of_blanks(line, found.end())
+    return words
 
 
-def _single(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append the single-quoted text at ``at`` to ``word``; return its end, -1 if the quote is not closed."""
-    while at < len(line):
-        char = line[at : at + 1]
-        if char == b"'":
-            return at + 1
-        if line[at : at + 2] == b"\\'":
-            word.append(b"'")
-            at += 2
-            continue
-        run = _IN_SINGLE.match(line, at)
-        word.append(run.group() if run is not None else char)
-        at = run.end() if run is not None else at + 1
-    return -1
+def _end_of_blanks(line: bytes, at: int) -> int:
+    found = _BLANKS.match(line, at)
+    return found.end() if found is not None else at
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    code, char = escape.groups()
+    return bytes((int(code, 16),)) if code is not None else _ESCAPES.get(char, char)
 
 
 def quote(word: bytes) -> bytes:

@@ -73,15 +73,13 @@ class Database:
 
         Hits and misses are counted, and a miss raises a keyspace event.
         """
-        table = self._table
-        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
-        if slot is None or (key in self._expires and self.drop_if_due(key)):
+        value = self.get(key)
+        if value is None:
             self.misses += 1
-            if self.changes.on_event is not None:
-                self.changes.notify("m", b"keymiss", key, self.index)
-            return None
-        self.hits += 1
-        return table.values[slot]
+            self.changes.notify("m", b"keymiss", key, self.index)
+        else:
+            self.hits += 1
+        return value
 
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists, even if it is due."""
@@ -92,31 +90,14 @@ class Database:
 
     def typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE for other types."""
-        table = self._table
-        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
-        if slot is None:
-            return None
-        if key in self._expires:
-            value = self.get(key)
-            if value is None:
-                return None
-        else:
-            # Inlines get().
-            value = table.values[slot]
-        if type(value) is not kind:
+        value = self.get(key)
+        if value is not None and type(value) is not kind:
             raise CommandError(messages.WRONG_TYPE)
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value as ``typed`` does, for read-only commands."""
-        table = self._table
-        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
-        if slot is None or key in self._expires:
-            value = self.read(key)
-        else:
-            # Inlines read().
-            self.hits += 1
-            value = table.values[slot]
+        value = self.read(key)
         if value is not None and type(value) is not kind:
             raise CommandError(messages.WRONG_TYPE)
         return value
@@ -179,31 +160,26 @@ class Database:
                 self.expire(key)
             elif not keep_ttl:
                 del self._expires[key]
-        table, shared = self._table, self.changes
-        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
+        table = self._table
+        slot = table.slot_of(key)
         if slot is None:
             self.add(key, value, changes)
             return
         former = table.values[slot]
         table.values[slot] = value
-        # Inlines touch().
-        shared.dirty += changes
-        if shared.watchers:
-            self._fail_watchers(key)
+        self.touch(key, changes)
         if type(former) is not bytes or type(value) is not bytes:
             if former is not value:
-                shared.discard_value(former)
+                self.changes.discard_value(former)
             if type(former) is Stream or type(value) is Stream:
                 # Clients that wait for another type are not woken, as in Redis.
                 self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""
-        table = self._table
-        slot = table.slots[hash(key) >> SHIFT & MASK].get(key)
-        if slot is None or (key in self._expires and self.drop_if_due(key)):
+        value = self.get(key)
+        if value is None:
             return False
-        value = table.values[slot]
         self._drop(key, changes)
         if type(value) is not bytes:
             self.changes.discard_value(value)

@@ -255,22 +255,8 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().get(key)
 
-    def read(self, key: bytes) -> Any:
-        self._keep_value(key)
-        return super().read(key)
-
-    def typed(self, key: bytes, kind: type) -> Any:
-        self._keep_value(key)
-        return super().typed(key, kind)
-
-    def read_typed(self, key: bytes, kind: type) -> Any:
-        self._keep_value(key)
-        return super().read_typed(key, kind)
-
     def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> None:
-        walk = self._walk()
-        if walk is not None:
-            walk.keep(key)
+        self._keep(key)
         super().set(key, value, keep_ttl, changes)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
