@@ -137,7 +137,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @key_command(
-    "restore key ttl serialized-value [REPLACE] [ABSTTL]",
+    "restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
     "write denyoom",
     access="OW update",
     acl="keyspace dangerous",
@@ -152,6 +152,9 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
             replace = True
         elif args.flag(b"ABSTTL"):
             absolute = True
+        elif args.option(b"IDLETIME") or args.option(b"FREQ"):
+            # A master may send them; the engine keeps no times of use.
+            args.take_int()
         else:
             raise CommandError(messages.SYNTAX)
     if not replace and db.get(key) is not None:
