@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import hiredis
 import pytest
@@ -47,22 +46,6 @@ def replica(following: Connection) -> Connection:
     """Return a client of a redis-server that follows the engine, for tests that do not change the link."""
     wait_until_up(following)
     return following
-
-
-def some_of_everything(run: Any) -> None:
-    """Create keys of every type, with groups, pending entries and deadlines, in two databases."""
-    for number in range(300):
-        run("XADD", "s", f"{number + 1}-1", "f", number, "g", "x" * (number % 50))
-    run("XGROUP", "CREATE", "s", "g", "0")
-    run("XREADGROUP", "GROUP", "g", "c", "COUNT", 50, "STREAMS", "s", ">")
-    run("XACK", "s", "g", "3-1", "4-1")
-    run("XDEL", "s", "7-1", "8-1", "290-1")
-    run("SET", "text", b"\0\r\nbin")
-    run("SET", "later", "v", "PX", 10**9)
-    run("HSET", "hash", "f", "v", "n", 12)
-    run("SELECT", 3)
-    run("SET", "elsewhere", 1)
-    run("SELECT", 0)
 
 
 def test_a_transaction_and_messages_reach_the_replica(master, replica):
