@@ -279,11 +279,6 @@ def listpack_of(parts: list[bytes]) -> bytes:
     return struct.pack("<IH", len(body) + 7, min(len(parts), 65535)) + body + b"\xff"
 
 
-def listpack(words: Iterable[bytes | int]) -> bytes:
-    """Return a listpack of words and integers."""
-    return listpack_of([element(word) for word in words])
-
-
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -413,16 +408,6 @@ def read_elements(data: bytes) -> list[bytes | int]:
 def read_listpack(data: bytes) -> list[bytes]:
     """Return the words of a listpack, numbers as text."""
     return [b"%d" % word if word.__class__ is int else word for word in read_elements(data)]  # type: ignore[misc]
-
-
-def at_once(steps: Steps[T]) -> T:
-    """Run all steps and return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
 
 
 # -- packed hashes of Redis before 7.0 ------------------------------------------------------------------------------

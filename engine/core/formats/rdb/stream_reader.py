@@ -25,7 +25,8 @@ from engine.core.formats.rdb.group_fields import (
     V8_8,
     load_pair,
 )
-from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_elements
+from engine.core.protocol.replies import at_once
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import BLOCK, NOBODY, Block, PendingList

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from engine.core.dispatch import Core
 from engine.core.formats.damage import FIELD_EXPIRY, FUNCTIONS, LISTS, SETS, SORTED_SETS
 from engine.core.formats.rdb import value_reader, writer
-from engine.core.formats.rdb.primitives import crc64, length, listpack, string
+from engine.core.formats.rdb.primitives import crc64, elements, length, listpack_of, string
 from engine.core.formats.rdb.reader import Loading, Summary
 from engine.core.keyspace import image
 from tests.engine.core.formats.real_files import PARTS
@@ -94,7 +94,7 @@ def old_forms() -> bytes:
     return file_of(
         key(4, b"hash", length(len(WORDS)), *map(string, pairs)),
         key(13, b"hash ziplist", packed(ziplist(pairs))),
-        key(16, b"hash listpack", packed(listpack(pairs))),
+        key(16, b"hash listpack", packed(listpack_of(elements(pairs)))),
         b"\xfc" + struct.pack("<q", NOW + 100_000),
         b"\xf9\x07\xf8" + length(60),
         key(0, b"expires", string(b"later")),
@@ -111,7 +111,7 @@ def expiring_hashes() -> dict[str, bytes]:
     of_valkey = [length(2), *map(string, (b"f", b"v")), nearest, *map(string, (b"g", b"w")), struct.pack("<q", -1)]
     return {
         "hash of 7.4": file_of(key(24, b"k", nearest, *table)),
-        "small hash of 7.4": file_of(key(25, b"k", nearest, packed(listpack(words)))),
+        "small hash of 7.4": file_of(key(25, b"k", nearest, packed(listpack_of(elements(words))))),
         "hash of Valkey": file_of(key(22, b"k", *of_valkey), magic=b"VALKEY080"),
     }
 
@@ -132,14 +132,14 @@ def unsupported() -> dict[str, tuple[str, bytes]]:
         "quicklist": (LISTS, key(14, b"k", length(2), packed(ziplist(WORDS)), packed(ziplist(WORDS[:3])))),
         "quicklist2": (
             LISTS,
-            key(18, b"k", length(2), length(2), packed(listpack(WORDS)), length(1), packed(b"plain")),
+            key(18, b"k", length(2), length(2), packed(listpack_of(elements(WORDS))), length(1), packed(b"plain")),
         ),
         "set": (SETS, key(2, b"k", length(len(WORDS)), *map(string, WORDS))),
         "intset": (SETS, key(11, b"k", packed(intset(2, [-5, 1])))),
-        "set listpack": (SETS, key(20, b"k", packed(listpack([b"b", b"a", b"7"])))),
+        "set listpack": (SETS, key(20, b"k", packed(listpack_of(elements([b"b", b"a", b"7"]))))),
         "scores": (SORTED_SETS, key(5, b"k", length(4), *with_doubles)),
         "scores ziplist": (SORTED_SETS, key(12, b"k", packed(ziplist(with_words)))),
-        "scores listpack": (SORTED_SETS, key(17, b"k", packed(listpack(with_words)))),
+        "scores listpack": (SORTED_SETS, key(17, b"k", packed(listpack_of(elements(with_words))))),
         "auxiliary field": (FIELD_EXPIRY, _aux(b"pystreams-hash", b"4000000000000:66") + plain_hash),
         "function": (FUNCTIONS, b"\xf5" + string(b"#!lua name=lib\nredis.register_function('f', f)")),
         "module": ("values of the module type vectorset", module),

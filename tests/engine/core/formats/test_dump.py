@@ -54,7 +54,7 @@ class Side:
 @example([b"a" * size for size in (63, 64, 125, 126, 127, 128, 4095, 4096, 16377, 16378, 16379, 16380, 16381, 16382)])
 def test_listpacks_are_restored(words):
     """Unpacking a packed listpack gives the original words."""
-    assert primitives.read_listpack(primitives.listpack(words)) == words
+    assert primitives.read_listpack(primitives.listpack_of(primitives.elements(words))) == words
     assert primitives.elements(words) == list(map(primitives.element, words))
 
 
