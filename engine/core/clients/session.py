@@ -7,7 +7,7 @@ descriptor. Only the shell has the mapping of sessions to connections.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from engine.core.clients.acl import User
@@ -52,102 +52,69 @@ class Buffers(NamedTuple):
     sent: int = 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Session:
     """One client's state."""
 
-    __slots__ = (
-        "addr",
-        "as_replica",
-        "authenticated",
-        "buffers",
-        "calls",
-        "channels",
-        "close_after_reply",
-        "close_requested",
-        "created_ms",
-        "db",
-        "dirty_exec",
-        "fd",
-        "id",
-        "in_exec",
-        "is_master",
-        "is_replica",
-        "laddr",
-        "last_command",
-        "last_ms",
-        "lib_name",
-        "lib_ver",
-        "limited",
-        "logged_in",
-        "monitor",
-        "multi",
-        "multi_failed",
-        "name",
-        "patterns",
-        "proto",
-        "reply_mode",
-        "subscriptions",
-        "user",
-        "waiter",
-        "watching",
-    )
+    id: int
+    #: Times of the connection and of the last command in milliseconds since the epoch.
+    created_ms: int
+    last_ms: int = field(init=False)
+    db: int = 0
+    name: bytes = b""
+    lib_name: bytes = b""
+    lib_ver: bytes = b""
+    proto: int = 2
+    # The next four attributes are maintained by ``engine.core.clients.accounts``.
+    #: The user.
+    user: User = NOBODY
+    #: Whether the client has logged in.
+    logged_in: bool = False
+    #: Whether the client may run commands; true also without a login if the default user needs no password.
+    authenticated: bool = True
+    #: Whether the rules of the user must be checked for each command.
+    limited: bool = False
+    #: Commands queued since MULTI, None outside a transaction; many XADDs at once are queued as one run.
+    multi: list[Queued] | None = None
+    #: Whether a command could not be queued, so that EXEC aborts.
+    multi_failed: bool = False
+    #: Whether a watched key has changed, so that EXEC returns nil.
+    dirty_exec: bool = False
+    #: Whether EXEC is running this session's commands, which must not block.
+    in_exec: bool = False
+    #: Watched (database, key) pairs.
+    watching: set[tuple[int, bytes]] = field(default_factory=set)
+    #: The blocked command, if any.
+    waiter: Waiter | None = None
+    channels: set[bytes] = field(default_factory=set)
+    patterns: set[bytes] = field(default_factory=set)
+    #: Total number of both kinds of subscriptions.
+    subscriptions: int = 0
+    monitor: bool = False
+    #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.
+    reply_mode: str = "on"
+    #: REPLCONF settings of a client that will become a replica.
+    as_replica: AsReplica | None = None
+    #: Whether the client is a replica.
+    is_replica: bool = False
+    #: Whether the client is this server's master. No ``Refusal`` applies to a master's commands.
+    is_master: bool = False
+    #: Whether the shell must close the connection immediately.
+    close_requested: bool = False
+    #: Whether the shell must close the connection after sending queued data.
+    close_after_reply: bool = False
+    addr: bytes = b""
+    laddr: bytes = b""
+    fd: int = -1
+    #: The last command's full name; NULL before the first command and after an unknown command.
+    last_command: bytes = b"NULL"
+    #: Number of completed commands.
+    calls: int = 0
+    #: Function, set by the shell, that returns the current state of the connection's buffers.
+    buffers: Callable[[], Buffers] = Buffers
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
-        self.id = session_id
-        self.db = 0
-        self.name = b""
-        self.lib_name = b""
-        self.lib_ver = b""
-        self.proto = 2
-        # The next four attributes are maintained by ``engine.core.clients.accounts``.
-        #: The user.
-        self.user = NOBODY
-        #: Whether the client has logged in.
-        self.logged_in = False
-        #: Whether the client may run commands; true also without a login if the default user needs no password.
-        self.authenticated = True
-        #: Whether the rules of the user must be checked for each command.
-        self.limited = False
-        #: Commands queued since MULTI, None outside a transaction; many XADDs at once are queued as one run.
-        self.multi: list[Queued] | None = None
-        #: Whether a command could not be queued, so that EXEC aborts.
-        self.multi_failed = False
-        #: Whether a watched key has changed, so that EXEC returns nil.
-        self.dirty_exec = False
-        #: Whether EXEC is running this session's commands, which must not block.
-        self.in_exec = False
-        #: Watched (database, key) pairs.
-        self.watching: set[tuple[int, bytes]] = set()
-        #: The blocked command, if any.
-        self.waiter: Waiter | None = None
-        self.channels: set[bytes] = set()
-        self.patterns: set[bytes] = set()
-        #: Total number of both kinds of subscriptions.
-        self.subscriptions = 0
-        self.monitor = False
-        #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.
-        self.reply_mode = "on"
-        #: REPLCONF settings of a client that will become a replica.
-        self.as_replica: AsReplica | None = None
-        #: Whether the client is a replica.
-        self.is_replica = False
-        #: Whether the client is this server's master. No ``Refusal`` applies to a master's commands.
-        self.is_master = False
-        #: Whether the shell must close the connection immediately.
-        self.close_requested = False
-        #: Whether the shell must close the connection after sending queued data.
-        self.close_after_reply = False
-        self.addr = b""
-        self.laddr = b""
-        self.fd = -1
-        self.created_ms = now_ms
-        self.last_ms = now_ms
-        #: The last command's full name; NULL before the first command and after an unknown command.
-        self.last_command = b"NULL"
-        #: Number of completed commands.
-        self.calls = 0
-        #: Function, set by the shell, that returns the current state of the connection's buffers.
-        self.buffers: Callable[[], Buffers] = Buffers
+    def __post_init__(self) -> None:
+        self.last_ms = self.created_ms
 
     def queued(self) -> tuple[int, int]:
         """Return the number of commands queued by MULTI (-1 outside a transaction), and the bytes in their words."""
@@ -164,57 +131,38 @@ class Session:
         return count, size
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Waiter:
     """A blocked command. ``argv`` runs again when one of ``keys`` is signalled.
 
     ``argv`` contains fixed IDs instead of ``$``, which would be a later ID when the command runs again.
     """
 
-    __slots__ = (
-        "argv",
-        "called",
-        "db",
-        "deadline",
-        "has_news",
-        "interest",
-        "keys",
-        "on_delete",
-        "on_timeout",
-        "retry_at",
-        "session",
-        "spent_ns",
-    )
+    session: Session
+    argv: list[bytes]
+    keys: list[bytes]
+    #: End of the wait in milliseconds since the epoch; None if the client waits indefinitely.
+    deadline: int | None
+    on_timeout: Reply
+    #: Whether the client is also woken when the key no longer has a stream (XREADGROUP).
+    on_delete: bool
+    #: Time at which the command runs again even without a signal, in milliseconds since the epoch; None if the
+    #: command runs again only after a signal.
+    retry_at: int | None = None
+    #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If
+    #: many clients wait for one key, the check avoids running the commands that would find nothing.
+    has_news: HasNews | None = None
+    #: Identifier shared by waiters whose ``has_news`` always returns the same result; None: not shared.
+    interest: bytes | None = None
+    #: Nanoseconds spent running the command, without waiting.
+    spent_ns: int = 0
+    db: int = field(init=False)
+    #: The original words of the client, for the slow log.
+    called: list[bytes] = field(init=False)
 
-    def __init__(
-        self,
-        session: Session,
-        argv: list[bytes],
-        keys: list[bytes],
-        deadline: int | None,
-        on_timeout: Reply,
-        on_delete: bool,
-    ) -> None:
-        self.session = session
-        self.db = session.db
-        self.argv = argv
-        self.keys = keys
-        #: End of the wait in milliseconds since the epoch; None if the client waits indefinitely.
-        self.deadline = deadline
-        #: Time at which the command runs again even without a signal, in milliseconds since the epoch; None if the
-        #: command runs again only after a signal.
-        self.retry_at: int | None = None
-        self.on_timeout = on_timeout
-        #: Whether the client is also woken when the key no longer has a stream (XREADGROUP).
-        self.on_delete = on_delete
-        #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If
-        #: many clients wait for one key, the check avoids running the commands that would find nothing.
-        self.has_news: HasNews | None = None
-        #: Identifier shared by waiters whose ``has_news`` always returns the same result; None: not shared.
-        self.interest: bytes | None = None
-        #: Nanoseconds spent running the command, without waiting.
-        self.spent_ns = 0
-        #: The original words of the client, for the slow log.
-        self.called = argv
+    def __post_init__(self) -> None:
+        self.db = self.session.db
+        self.called = self.argv
 
     @property
     def wake_at(self) -> int | None:

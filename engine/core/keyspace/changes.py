@@ -8,6 +8,7 @@ consequences after the command. The state is in plain attributes, because every 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.core.keyspace.hash import Hash
@@ -33,62 +34,42 @@ class Watcher(Protocol):
     dirty_exec: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Changes:
     """The changes of one core."""
 
-    __slots__ = (
-        "_expiry_holders",
-        "_recorders",
-        "_recording_held",
-        "dirty",
-        "discarded",
-        "divided",
-        "effects",
-        "expired_keys",
-        "expiry_held_until",
-        "next_expiry",
-        "now",
-        "now_us",
-        "on_event",
-        "ready",
-        "recording",
-        "replaying",
-        "watchers",
-    )
-
-    def __init__(self) -> None:
-        #: Current time in milliseconds since the epoch.
-        self.now = 0
-        #: Current time in microseconds since the epoch.
-        self.now_us = 0
-        #: Number of changes since the last snapshot.
-        self.dirty = 0
-        #: Effects recorded while ``recording``. The consumer of effects clears this list, but never replaces it.
-        self.effects: Effects = []
-        #: Whether effects are recorded; maintained by ``record_for`` and ``hold_recording``.
-        self.recording = False
-        self._recorders: set[str] = set()
-        self._recording_held = False
-        #: Whether effects from a log or a master are being run. Keys do not expire then, because these effects include
-        #: the deletion of expired keys.
-        self.replaying = False
-        #: The divided commands that hold keys; see ``engine.core.environment.divided_commands``.
-        self.divided: list[Steps] = []
-        #: Large unused tables, which ``free`` frees in pieces.
-        self.discarded: list[Table] = []
-        #: Signalled keys for which clients wait, in order -> whether the value has been replaced.
-        self.ready: dict[tuple[int, bytes], bool] = {}
-        #: (database, key) -> its watchers.
-        self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
-        #: Called for keyspace events; None if events are disabled.
-        self.on_event: OnEvent | None = None
-        #: Until this time (milliseconds since the epoch), due keys are hidden but not removed. ``hold_expiry`` sets it.
-        self.expiry_held_until = 0
-        self._expiry_holders: dict[str, int] = {}
-        #: Time before which no key expires, in milliseconds since the epoch.
-        self.next_expiry = NEVER
-        #: Number of expired keys.
-        self.expired_keys = 0
+    #: Current time in milliseconds since the epoch.
+    now: int = 0
+    #: Current time in microseconds since the epoch.
+    now_us: int = 0
+    #: Number of changes since the last snapshot.
+    dirty: int = 0
+    #: Effects recorded while ``recording``. The consumer of effects clears this list, but never replaces it.
+    effects: Effects = field(default_factory=list)
+    #: Whether effects are recorded; maintained by ``record_for`` and ``hold_recording``.
+    recording: bool = False
+    _recorders: set[str] = field(default_factory=set)
+    _recording_held: bool = False
+    #: Whether effects from a log or a master are being run. Keys do not expire then, because these effects include
+    #: the deletion of expired keys.
+    replaying: bool = False
+    #: The divided commands that hold keys; see ``engine.core.environment.divided_commands``.
+    divided: list[Steps] = field(default_factory=list)
+    #: Large unused tables, which ``free`` frees in pieces.
+    discarded: list[Table] = field(default_factory=list)
+    #: Signalled keys for which clients wait, in order -> whether the value has been replaced.
+    ready: dict[tuple[int, bytes], bool] = field(default_factory=dict)
+    #: (database, key) -> its watchers.
+    watchers: dict[tuple[int, bytes], set[Watcher]] = field(default_factory=dict)
+    #: Called for keyspace events; None if events are disabled.
+    on_event: OnEvent | None = None
+    #: Until this time (milliseconds since the epoch), due keys are hidden but not removed. ``hold_expiry`` sets it.
+    expiry_held_until: int = 0
+    _expiry_holders: dict[str, int] = field(default_factory=dict)
+    #: Time before which no key expires, in milliseconds since the epoch.
+    next_expiry: int = NEVER
+    #: Number of expired keys.
+    expired_keys: int = 0
 
     def set_time(self, now_us: int) -> None:
         """Set the current time, in microseconds since the epoch."""

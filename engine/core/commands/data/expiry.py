@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import key_command
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.table.registry import Handler
 from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
+#: The largest time in seconds, in milliseconds.
+_LIMIT = I64_MAX // 1000 * 1000
 
 
 #: Syntax of EX and its variants, for commands' usage lines.
@@ -123,47 +124,21 @@ def _is_met(conditions: set[bytes], current: int | None, deadline: int) -> bool:
     )
 
 
-def _expire(*, seconds: bool, absolute: bool) -> Handler:
-    limit = I64_MAX // 1000 * 1000
-
-    def expire(ctx: Context, argv: list[bytes]) -> Reply:
-        conditions = _conditions(argv) if len(argv) > 3 else None
-        key, when = argv[1], parse_int(argv[2])
-        base = 0 if absolute else ctx.now
-        if seconds:
-            when *= 1000
-        if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
-            raise CommandError(messages.invalid_expire(argv[0].lower()))
-        deadline = when + base
-        if ctx.db.get(key) is None:
-            return 0
-        if conditions is not None and not _is_met(conditions, ctx.db.deadline(key), deadline):
-            return 0
-        expire_key(ctx, key, deadline)
-        return 1
-
-    return expire
-
-
-#: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a format of a description.
-_TIMES = {
-    "seconds": (True, False, "the time to live of {}, in seconds"),
-    "milliseconds": (False, False, "the time to live of {}, in milliseconds"),
-    "unix-time-seconds": (True, True, "the expiry time of {}, in seconds since the epoch"),
-    "unix-time-milliseconds": (False, True, "the expiry time of {}, in milliseconds since the epoch"),
-}
-
-for _name, _kind in (
-    ("expire", "seconds"),
-    ("pexpire", "milliseconds"),
-    ("expireat", "unix-time-seconds"),
-    ("pexpireat", "unix-time-milliseconds"),
-):
-    _seconds, _absolute, _time_of = _TIMES[_kind]
-    _summary = f"Sets {_time_of.format('a key')}."
-    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", summary=_summary)(
-        _expire(seconds=_seconds, absolute=_absolute)
-    )
+def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> Reply:
+    conditions = _conditions(argv) if len(argv) > 3 else None
+    key, when = argv[1], parse_int(argv[2])
+    base = 0 if absolute else ctx.now
+    if seconds:
+        when *= 1000
+    if when > I64_MAX - base or (seconds and not -_LIMIT <= when <= _LIMIT):
+        raise CommandError(messages.invalid_expire(argv[0].lower()))
+    deadline = when + base
+    if ctx.db.get(key) is None:
+        return 0
+    if conditions is not None and not _is_met(conditions, ctx.db.deadline(key), deadline):
+        return 0
+    expire_key(ctx, key, deadline)
+    return 1
 
 
 def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
@@ -177,15 +152,24 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
     return (shown + 500) // 1000 if seconds else shown
 
 
-for _name, _kind in (
-    ("ttl", "seconds"),
-    ("pttl", "milliseconds"),
-    ("expiretime", "unix-time-seconds"),
-    ("pexpiretime", "unix-time-milliseconds"),
-):
-    _seconds, _absolute, _time_of = _TIMES[_kind]
-    _summary = f"Returns {_time_of.format('a key')}; -1 if the key does not expire, -2 if it does not exist."
-    key_command(f"{_name} key", "readonly fast", summary=_summary)(partial(_time, seconds=_seconds, absolute=_absolute))
+#: Commands that set and return a time, its name, whether it is in seconds, and whether it is since the epoch.
+_TIMES = (
+    ("expire", "ttl", "seconds", True, False),
+    ("pexpire", "pttl", "milliseconds", False, False),
+    ("expireat", "expiretime", "unix-time-seconds", True, True),
+    ("pexpireat", "pexpiretime", "unix-time-milliseconds", False, True),
+)
+for _setter, _getter, _name, _seconds, _absolute in _TIMES:
+    _about = "expiry time of a key" if _absolute else "time to live of a key"
+    _about += ", in seconds" if _seconds else ", in milliseconds"
+    _about += " since the epoch" if _absolute else ""
+    key_command(f"{_setter} key {_name} [NX|XX|GT|LT]", "write fast", summary=f"Sets the {_about}.")(
+        partial(_expire, seconds=_seconds, absolute=_absolute)
+    )
+    _summary = f"Returns the {_about}; -1 if the key does not expire, -2 if it does not exist."
+    key_command(f"{_getter} key", "readonly fast", summary=_summary)(
+        partial(_time, seconds=_seconds, absolute=_absolute)
+    )
 
 
 @key_command("persist key", "write fast")
