@@ -125,24 +125,6 @@ _PAUSE_CHECK_MS = 100
 class Core:
     """All state of one server. Replies and effects depend on the commands and their times only, not on chance."""
 
-    __slots__ = (
-        "_ctx",
-        "accounts",
-        "admission",
-        "changes",
-        "config",
-        "databases",
-        "divided",
-        "monitors",
-        "outbox",
-        "pause",
-        "pubsub",
-        "serve_later",
-        "sessions",
-        "streams",
-        "telemetry",
-    )
-
     def __init__(self, config: Config) -> None:
         self.config = config
         self.changes = changes = Changes()

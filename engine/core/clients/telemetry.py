@@ -97,25 +97,6 @@ class Event:
 class Telemetry:
     """The measurements of one core's commands, and its slow log."""
 
-    __slots__ = (
-        "_all",
-        "_config",
-        "_keep",
-        "_next_number",
-        "_slow_us",
-        "error_replies",
-        "errors",
-        "events",
-        "latency_ms",
-        "measured_ns",
-        "on_latency",
-        "slow_log",
-        "stats",
-        "stopwatch",
-        "threshold_ns",
-        "wants_each",
-    )
-
     def __init__(self, config: Config) -> None:
         self._config = config
         #: Number of error replies.

@@ -28,6 +28,7 @@ whose frames are already encoded.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, starmap
 from typing import Any, Final, TypeVar
 
@@ -150,6 +151,7 @@ def held_by(replies: Iterable[Reply]) -> int:
     return held
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Steps:
     """A command that runs in steps, with other clients' commands in between; the generator returns the reply.
 
@@ -157,25 +159,22 @@ class Steps:
     when the step ends. ``engine.core.environment.divided_commands`` keeps other clients away from the keys.
     """
 
-    __slots__ = ("argv", "closed", "is_over", "is_started", "keys", "now_us", "reply", "session", "spent_ns", "work")
-
-    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
-        self.argv = argv
-        self.work = work
-        self.spent_ns = 0
-        #: The session of the client.
-        self.session: Any = None
-        #: Time of all steps in microseconds since the epoch.
-        self.now_us = 0
-        #: The held keys.
-        self.keys: frozenset[bytes] = frozenset()
-        #: The keys that are held against all use; the others are held against changes.
-        self.closed: frozenset[bytes] = frozenset()
-        #: Whether a step has run.
-        self.is_started = False
-        #: Whether all steps have run, so that ``reply`` is set.
-        self.is_over = False
-        self.reply: Reply = None
+    argv: list[bytes]
+    work: Generator[None, None, Reply]
+    spent_ns: int = 0
+    #: The session of the client.
+    session: Any = None
+    #: Time of all steps in microseconds since the epoch.
+    now_us: int = 0
+    #: The held keys.
+    keys: frozenset[bytes] = frozenset()
+    #: The keys that are held against all use; the others are held against changes.
+    closed: frozenset[bytes] = frozenset()
+    #: Whether a step has run.
+    is_started: bool = False
+    #: Whether all steps have run, so that ``reply`` is set.
+    is_over: bool = False
+    reply: Reply = None
 
     def next(self) -> Reply:
         """Run a step; return the reply, or this object if there are more steps."""
