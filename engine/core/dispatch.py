@@ -36,28 +36,20 @@ process stops after any exception from the core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, look_up
-from engine.core.clients.accounts import Accounts
-from engine.core.clients.pubsub import PubSub
-from engine.core.clients.session import Outbox, Queued, Session, Waiter
-from engine.core.clients.sessions import Monitors, Pause, Sessions
-from engine.core.clients.telemetry import Telemetry
+from engine.core.clients.session import Queued, Session, Waiter
 from engine.core.commands.streams.xadd import add_framed, add_run
 from engine.core.environment.context import Context
 from engine.core.environment.divided_commands import DividedCommands
-from engine.core.environment.durability import Durability
-from engine.core.environment.host import Host
-from engine.core.environment.replication import Replication
-from engine.core.keyspace.changes import NEVER, Changes
+from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd import FramedRun, XaddRun
 from engine.core.streams.compressed.disk_entries import UnreadableError
-from engine.core.streams.stream import Stream, Streams
+from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
 from engine.settings.config import Config
 from engine.text import messages
@@ -122,75 +114,19 @@ def _came_from_expiry(error: Exception) -> bool:
 _PAUSE_CHECK_MS = 100
 
 
-class Core:
-    """All state of one server. Replies and effects depend on the commands and their times only, not on chance."""
+class Core(Context):
+    """All state of one server. Replies and effects depend on the commands and their times only, not on chance.
+
+    Commands get it as their context, while `_call` runs them.
+    """
 
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self.changes = changes = Changes()
-        self.streams = Streams(config)
-        self.databases = [Database(index, changes) for index in range(config.integer("databases"))]
-        #: Replies and messages for sessions other than the caller's.
-        self.outbox: Outbox = []
-        self.sessions = Sessions(self.databases, self.outbox)
+        super().__init__(config)
         self.sessions.on_wait_ended = self._note_wait
-        self.accounts = Accounts(config, changes, self.sessions, self._close)
-        self.pubsub = PubSub(config, changes, self.outbox)
-        self.telemetry = Telemetry(config)
-        self.monitors = Monitors(self.telemetry, changes, self.outbox)
-        self.pause = Pause()
-        self.divided = DividedCommands(changes)
-        self.divided.finish = self._finish
-        self.divided.after_command = self._after_command
-        self.admission = Admission(self.accounts, changes, self.pause)
-        self._ctx = Context(
-            session=Session(0, 0),
-            db=self.databases[0],
-            changes=changes,
-            databases=self.databases,
-            streams=self.streams,
-            sessions=self.sessions,
-            accounts=self.accounts,
-            pubsub=self.pubsub,
-            monitors=self.monitors,
-            telemetry=self.telemetry,
-            pause=self.pause,
-            outbox=self.outbox,
-            run_queued=self._run_queued,
-            divided=self.divided,
-            config=config,
-        )
+        self.divided = DividedCommands(self.changes, self._finish)
+        self.admission = Admission(self.accounts, self.changes, self.pause)
         #: Whether the caller of ``execute`` and ``execute_run`` serves woken clients itself, after several commands.
         self.serve_later = False
-
-    # -- environment --------------------------------------------------------------------------------------------------
-
-    @property
-    def host(self) -> Host:
-        """The process that contains the core."""
-        return self._ctx.host
-
-    @host.setter
-    def host(self, host: Host) -> None:
-        self._ctx.host = host
-
-    @property
-    def durability(self) -> Durability:
-        """The durable storage."""
-        return self._ctx.durability
-
-    @durability.setter
-    def durability(self, durability: Durability) -> None:
-        self._ctx.durability = durability
-
-    @property
-    def replication(self) -> Replication:
-        """The replicas, and the link to a master."""
-        return self._ctx.replication
-
-    @replication.setter
-    def replication(self, replication: Replication) -> None:
-        self._ctx.replication = replication
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -210,10 +146,7 @@ class Core:
         self.pubsub.drop(session)
         self.monitors.drop(session)
         if session.is_replica:
-            self._ctx.replication.drop(session)
-
-    def _close(self, session: Session) -> None:
-        self._ctx.close(session)
+            self.replication.drop(session)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +209,7 @@ class Core:
         """Allow ``execute`` to return Steps. Its caller must then call ``go_on``, and before each command
         ``divided.must_wait``.
         """
-        self._ctx.allows_steps = True
+        self.allows_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
         """Run the next step of a command, then serve the clients that it woke.
@@ -297,15 +230,11 @@ class Core:
 
     def _finish(self, steps: Steps) -> None:
         """Run all remaining steps of a command within another command; `go_on` returns the reply."""
-        ctx = self._ctx
-        before = ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry
+        before = self.session, self.db, self.now, self.now_us, self.retry
         command = look_up(steps.argv)
         while not steps.is_over:
             self._step(steps.session, command, steps)
-        ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = before
-
-    def _after_command(self, work: Callable[[], None]) -> None:
-        self.host.after_reply(work)
+        self.session, self.db, self.now, self.now_us, self.retry = before
 
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """Return the reply to a refused command, and fail the transaction that it is part of."""
@@ -365,7 +294,8 @@ class Core:
         changes.set_time(now_us)
         if reply is not steps:
             steps.is_over, steps.reply = True, reply
-            self.divided.end(steps)
+            for take_image in self.divided.end(steps):
+                self.host.after_reply(take_image)
             self.telemetry.note_slow(session, command, steps.argv, steps.spent_ns // 1000, changes.now)
         return reply
 
@@ -378,16 +308,13 @@ class Core:
         steps: Steps | None = None,
     ) -> Reply:
         """Call a command's handler, or continue its ``steps``. Return an error as a reply instead of raising it."""
-        ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
-        ctx.session = session
-        ctx.db = self.databases[session.db]
-        ctx.now = changes.now
-        ctx.now_us = changes.now_us
-        ctx.retry = retry
+        changes, telemetry = self.changes, self.telemetry
+        self.session, self.db, self.retry = session, self.databases[session.db], retry
+        self.now, self.now_us = changes.now, changes.now_us
         failed = False
         reply: Reply
         try:
-            reply = command.handler(ctx, argv) if steps is None else steps.next()
+            reply = command.handler(self, argv) if steps is None else steps.next()
         except CommandError as error:
             telemetry.count_error(error)
             failed = True
@@ -435,22 +362,18 @@ class Core:
         """Return the reply to a command that raised an unexpected error. Raises FatalError if the server must stop."""
         if is_fatal(command, error):
             raise FatalError(command.name, argv, session.id) from error
-        self._ctx.host.report_failure(command.name, error)
+        self.host.report_failure(command.name, error)
         if not only_reads(command):
-            if self._ctx.retry is None:
-                self._ctx.close(session)
+            if self.retry is None:
+                self.close(session)
             else:
                 session.close_requested = True
-                self._ctx.host.close(session)
+                self.host.close(session)
         reply = CommandError(messages.INTERNAL_ERROR)
         self.telemetry.count_error(reply)
         return reply
 
-    def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
-        """Execute a queued command, or a queued run of XADDs.
-
-        Return one reply per command, or one `Several` with all replies.
-        """
+    def run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
         command, words = queued
         if isinstance(words, list):
             return [self._forbidden(session, command, words) or self._call(session, command, words)]
@@ -561,9 +484,9 @@ class Core:
         return replies
 
     def _add_run(self, session: Session, run: XaddRun) -> list[bytes | memoryview] | None:
-        ctx, telemetry = self._ctx, self.telemetry
-        ctx.enter(session)
-        replies = add_run(ctx, run)
+        telemetry = self.telemetry
+        self.enter(session)
+        replies = add_run(self, run)
         if replies is not None:
             end = telemetry.stopwatch()
             spent = end - telemetry.measured_ns
@@ -574,7 +497,7 @@ class Core:
             telemetry.stats[b"xadd"].add_run(run.count, spent)
             session.calls += run.count
             if spent >= telemetry.threshold_ns * run.count:
-                telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, ctx.now)
+                telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, self.now)
         return replies
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
@@ -583,9 +506,9 @@ class Core:
         changes.set_time(now_us)
         if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:
             return False
-        self._ctx.enter(session)
+        self.enter(session)
         try:
-            is_added = add_framed(self._ctx, run)
+            is_added = add_framed(self, run)
         except Exception as error:
             raise FatalError("xadd", session_id=session.id) from error
         if is_added:

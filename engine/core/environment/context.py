@@ -1,14 +1,14 @@
 """The context of a command: the caller, the database, the time, and the destination of its effects.
 
-One object serves all commands of a core, one after the other, so commands must not keep a reference to it. Effects are
+It is the core itself (`engine.core.dispatch.Core`) as commands see it, so commands must not keep a reference to it, and
+find the caller and the time here only while they run. Effects are
 deterministic commands for the log and the replicas: an empty core that runs all of them ends with the
 same data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
 
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.pubsub import PubSub
@@ -25,46 +25,50 @@ from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Ste
 from engine.core.streams.stream import Streams
 from engine.settings.config import Config
 
-#: Function that runs a command queued by MULTI and returns its replies.
-RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
 
-
-@dataclass(slots=True, kw_only=True, eq=False)
 class Context:
     """The context of commands: caller, database and time, and the parts of the core that commands use."""
 
-    # The call: these attributes change with every command.
-    session: Session
-    db: Database
-    #: Current time in milliseconds since the epoch.
-    now: int = 0
-    #: Current time in microseconds since the epoch.
-    now_us: int = 0
-    #: The blocked command that is running again; None on a command's first run.
-    retry: Waiter | None = None
-
-    # The data.
-    changes: Changes
-    databases: list[Database]
-    streams: Streams
-    # The clients.
-    sessions: Sessions
-    accounts: Accounts
-    pubsub: PubSub
-    monitors: Monitors
-    telemetry: Telemetry
-    pause: Pause
-    outbox: Outbox
-    run_queued: RunQueued
     #: The divided commands that hold keys.
     divided: DividedCommands
-    #: Whether the core's caller accepts `Steps` instead of a reply, and runs each step.
-    allows_steps: bool = False
-    # Settings, and interfaces to the outside of the core.
-    config: Config
-    host: Host = field(default_factory=Host)
-    durability: Durability = field(default_factory=Durability)
-    replication: Replication = field(default_factory=Replication)
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        # The data.
+        self.changes = changes = Changes()
+        self.databases = [Database(index, changes) for index in range(config.integer("databases"))]
+        self.streams = Streams(config)
+        # The clients.
+        #: Replies and messages for sessions other than the caller's.
+        self.outbox: Outbox = []
+        self.sessions = Sessions(self.databases, self.outbox)
+        self.accounts = Accounts(config, changes, self.sessions, self.close)
+        self.pubsub = PubSub(config, changes, self.outbox)
+        self.telemetry = Telemetry(config)
+        self.monitors = Monitors(self.telemetry, changes, self.outbox)
+        self.pause = Pause()
+        # The call: these attributes change with every command.
+        self.session = Session(0, 0)
+        self.db = self.databases[0]
+        #: Current time in milliseconds since the epoch.
+        self.now = 0
+        #: Current time in microseconds since the epoch.
+        self.now_us = 0
+        #: The blocked command that is running again; None on a command's first run.
+        self.retry: Waiter | None = None
+        #: Whether the core's caller accepts `Steps` instead of a reply, and runs each step.
+        self.allows_steps = False
+        # Interfaces to the outside of the core.
+        self.host = Host()
+        self.durability = Durability()
+        self.replication = Replication()
+
+    def run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
+        """Execute a queued command, or a queued run of XADDs.
+
+        Return one reply per command, or one `Several` with all replies.
+        """
+        raise NotImplementedError
 
     def enter(self, session: Session) -> None:
         """Switch to ``session`` at the current time."""

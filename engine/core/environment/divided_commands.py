@@ -28,16 +28,12 @@ from engine.core.table.registry import COMMANDS, EXECUTING, called_by
 class DividedCommands:
     """The divided commands of one core that hold keys. ``running`` is never replaced."""
 
-    __slots__ = ("_images", "after_command", "finish", "running")
-
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, finish: Callable[[Steps], None]) -> None:
         self.running = changes.divided
         #: Functions that take the images that are postponed.
         self._images: list[Callable[[], None]] = []
-        #: Runs all remaining steps of a command; set by the core.
-        self.finish: Callable[[Steps], None]
-        #: Runs a function after the current command; set by the core.
-        self.after_command: Callable[[Callable[[], None]], None]
+        #: Runs all remaining steps of a command.
+        self._finish = finish
 
     def start(self, steps: Steps) -> None:
         """Hold the keys of a command. None of them may be held in a way that the command must wait for."""
@@ -49,14 +45,14 @@ class DividedCommands:
         if steps.keys:
             self.running.append(steps)
 
-    def end(self, steps: Steps) -> None:
-        """Release the keys of a finished command."""
+    def end(self, steps: Steps) -> list[Callable[[], None]]:
+        """Release the keys of a finished command; return the functions that take postponed images now."""
         if steps in self.running:
             self.running.remove(steps)
-        if self._images and not self.is_partial:
-            for work in self._images:
-                self.after_command(work)
-            self._images = []
+        if self.is_partial:
+            return []
+        images, self._images = self._images, []
+        return images
 
     @property
     def is_partial(self) -> bool:
@@ -103,12 +99,12 @@ class DividedCommands:
     def make_way_for(self, call: Queued) -> None:
         """Finish the divided commands that hold a key of this call."""
         for steps in self._holders(call):
-            self.finish(steps)
+            self._finish(steps)
 
     def finish_all(self) -> None:
         """Finish all divided commands that hold keys."""
         for steps in self.running[:]:
-            self.finish(steps)
+            self._finish(steps)
 
     def _holders(self, call: Queued, *, closes: bool = False) -> list[Steps]:
         """Return the divided commands for which this call must wait.
