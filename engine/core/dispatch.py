@@ -8,9 +8,9 @@ reached, and calls ``Core.close_session`` for a closed connection.
 If a method raises an exception, usually `FatalError`, the core must not be used again. The effects of the command that
 failed are dropped; all remaining effects are complete.
 
-`engine.core.admission` decides whether a command may run. Its handler gets a context
-(`engine.core.environment.context.Context`). There are two ways to run commands. `Core._call` handles errors, time and
-statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
+`engine.core.admission` decides whether a command may run. Its handler gets the core as a context, the part of the core
+that commands use (`engine.core.environment.context.Context`). There are two ways to run commands. `Core._call` handles
+errors, time and statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
 whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and for the next step of a long command
 (`Core.go_on`). Around it, `Core._run` handles effects and fatal errors; `execute` inlines it.
 `Core._add_run` adds a run of XADDs.
