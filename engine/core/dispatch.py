@@ -10,9 +10,9 @@ failed are dropped; all remaining effects are complete.
 
 `engine.core.admission` decides whether a command may run. Its handler gets the core as a context, the part of the core
 that commands use (`engine.core.environment.context.Context`). There are two ways to run commands. `Core._call` handles
-errors, time and statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a blocked command
-whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and for the next step of a long command
-(`Core.go_on`). Around it, `Core._run` handles effects and fatal errors; `execute` inlines it.
+errors, time and statistics: for a client's command (`Core.execute`), for each command that MULTI has queued, for a
+blocked command whose key was signalled or whose time has come (`Core.serve`, `Core.wake`), and for the next step of a
+long command (`Core.go_on`). Around it, `Core._run` handles effects and fatal errors; `execute` inlines it.
 `Core._add_run` adds a run of XADDs.
 
 When a key is signalled, the commands blocked on it run again, in the order in which their clients blocked. Each command

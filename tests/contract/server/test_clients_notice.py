@@ -25,23 +25,6 @@ def test_an_expired_watched_key_that_is_removed_is_no_change(server: Server, cha
     assert watcher.run("EXEC")
 
 
-@hand_clock
-def test_swapdb_compares_existing_keys(server: Server) -> None:
-    """SWAPDB changes a watched key if it exchanges an expired and a live key, but not an expired and a missing one."""
-    for here, there, runs in (("PX 1", "", False), ("", "PX 1", False), (None, "PX 1", True), ("PX 1", None, True)):
-        server.given("FLUSHALL")
-        for index, how in ((0, here), (1, there)):
-            server.given(f"SELECT {index}", *([f"SET k v {how}"] if how is not None else []))
-        server.given("SELECT 0")
-        server.let_pass(5)
-        watcher = server.client()
-        watcher.run("WATCH k")
-        server.given("SWAPDB 0 1")
-        watcher.run("MULTI")
-        watcher.run("PING")
-        assert bool(watcher.run("EXEC")) is runs, (here, there)
-
-
 def counted(server: Server) -> dict[str, str]:
     """Return each command's numbers in INFO commandstats as ``calls/rejected/failed``."""
     text = server.run("INFO commandstats").decode()

@@ -119,18 +119,6 @@ def run_of(count: int, key: bytes) -> bytes:
     return command * count
 
 
-@pytest.mark.parametrize(("rules", "allowed"), [("+xadd ~s*", True), ("+xadd ~t", False), ("~s* +get", False)])
-def test_a_run_of_xadds_needs_permission_for_its_commands(rules: str, allowed: bool) -> None:
-    """A pipeline of XADDs runs as one batch if the user may run each of them; otherwise the batch is declined."""
-    core = core_with(f"u on >pw {rules}")
-    session = logged_in(core, "u")
-    found = Scanner().scan(run_of(200, b"stream"))
-    assert found is not None
-    done = core.execute_run(session, found, NOW_US)
-    assert (done is not None) is allowed
-    assert (b"stream" in core.databases[0]) is allowed
-
-
 def test_a_run_for_several_keys_is_checked_for_each() -> None:
     """A single key that the user may not write declines the batch, and no key is changed."""
     core = core_with("u on >pw +xadd ~s*")

@@ -177,20 +177,6 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, com
         assert (builder.image.keys, {type(db) for db in core.databases}) == (2 * len(keys), {Database})
 
 
-def test_few_values_are_copied_per_step():
-    """A step copies a limited number of values, and all steps together copy each value once."""
-    side, copied = Side(), []
-    assert side.image_builder().step()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "IMAGE_US", 20)
-        patch.setattr(image, "_copy", lambda value, storage: copied.append(value) or b"copy")
-        builder, before = side.image_builder(), 0
-        while not builder.step():
-            assert len(copied) - before <= 20
-            before = len(copied)
-        assert len(copied) == 2 * 3 * KEYS
-
-
 def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step captures fewer keys if they have deadlines, because deadlines count towards its work."""
     monkeypatch.setattr(pace, "IMAGE_US", 200)

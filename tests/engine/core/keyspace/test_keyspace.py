@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core.commands.data import hashes
-from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol import pace
 from tests.harness.replay import NOW_US, new_core
@@ -18,70 +16,13 @@ from tests.harness.replay import NOW_US, new_core
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
 
 
-class Keys(KeyTable):
-    """A key table whose values and times are derived from the keys."""
-
-    def __init__(self, names: Iterable[bytes]) -> None:
-        super().__init__()
-        for name in names:
-            self.add(name)
-
-    def add(self, name: bytes) -> None:
-        super().add(name, name + b"!")
-
-
 def test_no_dictionary_has_many_of_the_keys():
     """Keys are distributed evenly, so that the dictionary that grows has a small share of them."""
-    table = Keys(b"key:%d" % number for number in range(64_000))
+    table = KeyTable()
+    for number in range(64_000):
+        table.add(b"key:%d" % number, number)
     assert sum(map(len, table.slots)) == 64_000
     assert max(map(len, table.slots)) < 2000
-
-
-class Fields(Hash):
-    """A hash whose values are derived from the fields."""
-
-    def __init__(self, names: Iterable[bytes]) -> None:
-        super().__init__()
-        for name in names:
-            self.add(name)
-
-    def add(self, name: bytes) -> None:
-        self.put(name, name + b"!")
-
-    def remove(self, name: bytes) -> None:
-        del self[name]
-
-
-@pytest.mark.parametrize("kind", [Keys, Fields])
-@given(
-    start=st.sets(NAMES),
-    changes=st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)),
-    count=st.integers(1, 7),
-)
-def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
-    """A scan returns each name that exists throughout, even if other names are added and removed between its steps."""
-    slots, present, steady = kind(sorted(start)), set(start), set(start)
-    met: set[bytes] = set()
-    cursor, steps = 0, iter(changes)
-    while True:
-        cursor, names = slots.walk(cursor, count)
-        met |= set(names)
-        if not cursor:
-            break
-        for comes, name in next(steps, ()):
-            if comes and name not in present:
-                slots.add(name)
-                present.add(name)
-            elif not comes and name in present:
-                slots.remove(name)
-                present.discard(name)
-                steady.discard(name)
-    assert steady <= met
-    names = list(slots) if kind is Fields else slots.names
-    assert sorted(names) == sorted(present)
-    if kind is Keys:
-        assert [slots.value(name) for name in names] == [name + b"!" for name in names]
-        assert slots.value(b"n99") is None
 
 
 @pytest.fixture
