@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import hiredis
-
 from engine.core.protocol.replies import Steps
-from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import Side
 from tests.harness.replay import NOW_US
 
@@ -34,10 +31,3 @@ def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) 
     for words in waiting:
         side.core.execute(other, words, NOW_US + 5000)
     return reply, count
-
-
-def decoded(reply: Any) -> Any:
-    """Return a reply as a client receives it."""
-    reader = hiredis.Reader()
-    reader.feed(encoded(reply))
-    return reader.gets()
