@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT
@@ -262,49 +262,41 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(b"ERR No such client")
         _close(ctx, found[:1])
         return OK
-    tests, skip_me = _filters(ctx, argv)
-    found = [session for session in ctx.sessions if all(test(session) for test in tests)]
-    if skip_me:
-        found = [session for session in found if session is not ctx.session]
-    _close(ctx, found)
-    return len(found)
-
-
-def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], bool]], bool]:
-    """Return the conditions of CLIENT KILL's options, and whether the caller is skipped."""
-    tests: list[Callable[[Session], bool]] = []
-    skip_me = True
+    found, skip_me = list(ctx.sessions), True
     for option, word in zip(argv[2::2], argv[3::2], strict=False):
         match option.upper():
             case b"ID":
                 number = parse_int(word, messages.CLIENT_ID_POSITIVE)
                 if number < 1:
                     raise CommandError(messages.CLIENT_ID_POSITIVE)
-                tests.append(lambda session, number=number: session.id == number)  # type: ignore[misc]
+                found = [session for session in found if session.id == number]
             case b"TYPE":
                 kind = _type_named(word)
-                tests.append(lambda session, kind=kind: session_type(session) == kind)  # type: ignore[misc]
+                found = [session for session in found if session_type(session) == kind]
             case b"ADDR":
-                tests.append(lambda session, word=word: session.addr == word)  # type: ignore[misc]
+                found = [session for session in found if session.addr == word]
             case b"LADDR":
-                tests.append(lambda session, word=word: session.laddr == word)  # type: ignore[misc]
+                found = [session for session in found if session.laddr == word]
             case b"USER":
                 user = ctx.accounts.users.get(word)
                 if user is None:
                     raise CommandError(b"ERR No such user '%b'" % word)
-                tests.append(lambda session, user=user: session.user is user)  # type: ignore[misc]
+                found = [session for session in found if session.user is user]
             case b"MAXAGE":
                 age = parse_int(word, b"ERR maxage is not an integer or out of range")
                 if age < 1:
                     raise CommandError(b"ERR maxage should be greater than 0")
-                tests.append(lambda session, age=age: ctx.now - session.created_ms >= age * 1000)  # type: ignore[misc]
+                found = [session for session in found if ctx.now - session.created_ms >= age * 1000]
             case b"SKIPME" if word.lower() in (b"yes", b"no"):
                 skip_me = word.lower() == b"yes"
             case _:
                 raise CommandError(messages.SYNTAX)
     if len(argv) % 2:
         raise CommandError(messages.SYNTAX)
-    return tests, skip_me
+    if skip_me:
+        found = [session for session in found if session is not ctx.session]
+    _close(ctx, found)
+    return len(found)
 
 
 def _close(ctx: Context, sessions: list[Session]) -> None:
