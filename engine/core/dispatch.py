@@ -115,7 +115,7 @@ _PAUSE_CHECK_MS = 100
 
 
 class Core(Context):
-    """All state of one server. Replies and effects depend on the commands and their times only, not on chance.
+    """All state of one server. Effects depend on the commands and their times only, not on chance.
 
     Commands get it as their context, while `_call` runs them.
     """

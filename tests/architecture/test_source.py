@@ -29,7 +29,20 @@ _PURE = {
         "enum",
         "fractions",
     ),
-    *("functools", "hashlib", "heapq", "hmac", "itertools", "math", "operator", "re", "struct", "typing", "weakref"),
+    *(
+        "functools",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "itertools",
+        "math",
+        "operator",
+        "re",
+        "struct",
+        "typing",
+        "warnings",
+        "weakref",
+    ),
     *("zlib", "numpy", "numpy.typing", "pyarrow", "xxhash", "zstandard"),
 }
 #: Built-in functions that do I/O or run other code without an import.

@@ -99,6 +99,10 @@ class Host:
         """Log that a command failed unexpectedly and that the server continues."""
         self.failures.append(error)
 
+    def draw(self, count: int) -> int:  # noqa: ARG002 - nothing is random
+        """Return a random number from 0 to ``count`` - 1."""
+        return 0
+
     def sleep(self, seconds: float) -> None:
         """Block the whole process for ``seconds``."""
 

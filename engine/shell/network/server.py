@@ -13,6 +13,7 @@ import asyncio
 import errno
 import gc
 import os
+import random
 import resource
 import signal
 import socket
@@ -152,6 +153,9 @@ class ServerHost(Host):
 
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)
+
+    def draw(self, count: int) -> int:
+        return random.randrange(count)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Generator, Iterable
 from itertools import chain, islice
@@ -227,12 +226,19 @@ def _parse_float(word: bytes, error: bytes) -> np.longdouble:
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns random fields of a hash; a negative count allows repetitions."""
     count, with_values = _parse_draws(argv) if len(argv) > 2 else (1, False)
-    names = list(read_hash(ctx, argv[1]))
+    names, draw = list(read_hash(ctx, argv[1])), ctx.host.draw
     if len(argv) == 2:
-        return random.choice(names) if names else None
+        return names[draw(len(names))] if names else None
     if not names:
         return []
-    drawn = random.sample(names, min(count, len(names))) if count >= 0 else random.choices(names, k=-count)
+    if count < 0:
+        drawn = [names[draw(len(names))] for _ in range(-count)]
+    else:
+        # Shuffle the names up to the count.
+        for at in range(min(count, len(names))):
+            other = at + draw(len(names) - at)
+            names[at], names[other] = names[other], names[at]
+        drawn = names[:count]
     if not with_values:
         return _listed(ctx, argv, list, len(drawn), drawn)
     fields = read_hash(ctx, argv[1])
