@@ -30,7 +30,6 @@ def claimed(server: Server) -> Server:
     [
         ("0 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
         ("0 1", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("0 +1", ALL[:1], ["1-0", "b", ANY, 2]),
         ("-5 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
         ("0 1-0 JUSTID", ["1-0"], ["1-0", "b", ANY, 1]),
         ("0 1-0 RETRYCOUNT 7", ALL[:1], ["1-0", "b", ANY, 7]),
