@@ -75,9 +75,8 @@ class Options(TypedDict, total=False):
     failOnMissingStream: bool
     failOnDataLoss: bool
     group: str
-    groupIdPrefix: str
     consume: Literal["range", "shared"]
-    ack: Literal["commit", "cursor", "none"]
+    ack: Literal["commit", "cursor"]
     consumer: str
     groupTakeover: bool
     groupLeaseMs: int | str | timedelta

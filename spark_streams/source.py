@@ -8,7 +8,6 @@ they are needed.
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -39,7 +38,7 @@ from streamclient.config.option import refuse
 if TYPE_CHECKING:
     from spark_streams.columns.read_schema import ReadSchema
     from spark_streams.read.batch import BatchReader
-    from spark_streams.read.calls import StreamCalls
+    from spark_streams.read.stream import StreamCalls
     from spark_streams.write.sink import Sink
 
 #: Whether Spark pushes filters down to Python sources, as it does from 4.1 on.
@@ -168,13 +167,9 @@ def stream_reader() -> type[StreamCalls]:
 
     There are two classes, because Spark passes a batch's start to the reader only from 4.2 on.
     """
-    if find_spec("pyspark.sql.streaming.datasource") is not None:
-        from spark_streams.read.stream import StreamReader
+    from spark_streams.read import stream
 
-        return StreamReader
-    from spark_streams.read.calls import LegacyStreamReader
-
-    return LegacyStreamReader
+    return stream.StreamReader if stream.HAS_LIMITS else stream.LegacyStreamReader
 
 
 def _read_schema(schema: StructType, given: ReadOptions) -> ReadSchema:

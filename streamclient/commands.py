@@ -37,7 +37,6 @@ class Need(StrEnum):
     READ = "reading without a group"
     READ_GROUP = "reading with a group"
     READ_CURSOR = "reading with a group and ack=cursor"
-    READ_NONE = "reading with a group and ack=none"
     SHARED = "consume=shared"
     DEAD_LETTERS = "deadLetterStream"
     MALFORMED = "counts of values that do not parse, for a StreamMonitor (not needed)"
@@ -103,7 +102,7 @@ COMMANDS: dict[str, Sent] = {
     "XINFO STREAM": Sent(
         2,
         True,
-        (Need.WRITE_ONCE, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        (Need.WRITE_ONCE, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
         probe=(KEY,),
     ),
     "HSETNX": Sent(1, True, (Need.WRITE_ONCE,)),
@@ -122,7 +121,7 @@ COMMANDS: dict[str, Sent] = {
     "XRANGE": Sent(
         1,
         True,
-        (Need.SEE_DELETION, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        (Need.SEE_DELETION, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
         probe=(KEY, "-", "+", "COUNT", 1),
     ),
     "XTRIM": Sent(1, True, (Need.TRIM_ON_WRITE, Need.OVERWRITE, Need.TRIM_ON_COMMIT), probe=(KEY, "MAXLEN", 0)),
@@ -131,7 +130,7 @@ COMMANDS: dict[str, Sent] = {
     "XINFO GROUPS": Sent(
         2,
         True,
-        (Need.OVERWRITE, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        (Need.OVERWRITE, Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
         probe=(KEY,),
     ),
     "XINFO CONSUMERS": Sent(
@@ -141,9 +140,7 @@ COMMANDS: dict[str, Sent] = {
         without="a query that continues from its checkpoint does not notice other consumers",
         probe=(KEY, "g"),
     ),
-    "XGROUP CREATE": Sent(
-        2, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED), probe=(KEY, "g", "$")
-    ),
+    "XGROUP CREATE": Sent(2, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED), probe=(KEY, "g", "$")),
     "XGROUP CREATECONSUMER": Sent(
         2,
         True,

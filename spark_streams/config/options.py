@@ -58,6 +58,7 @@ _SPARK_REDIS = {
 _KAFKA = {
     "kafka.bootstrap.servers": "Set 'url' to redis://host:port.",
     "kafka.group.id": "Set 'group'.",
+    "groupIdPrefix": "Set 'group', to a different name for each query.",
     "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
     "topic": "Set 'stream', or write a column '_stream'.",
     "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns with the names of "
@@ -273,7 +274,7 @@ def _refuse(name: str, *scopes: _Scope) -> NoReturn:
     fail("UNKNOWN_OPTION", option=name, scope=doing, advice=advice)
 
 
-_BY_ACK = {"commit": Need.READ_GROUP, "cursor": Need.READ_CURSOR, "none": Need.READ_NONE}
+_BY_ACK = {"commit": Need.READ_GROUP, "cursor": Need.READ_CURSOR}
 _NAMED = 20  # maximum number of streams named in the rules; for more, their common prefix is used
 
 
@@ -281,7 +282,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
     """Return the rules for a read with these options."""
     keys = ["~*"] if options.pattern is not None else _keys(options.streams)
     rows = [Need.READ]
-    if options.group is not None or options.group_prefix is not None:
+    if options.group is not None:
         keys.append("~pystreams:*")
         rows = [_BY_ACK[options.ack]]
         rows = [Need.SHARED] if options.shared else rows

@@ -152,14 +152,6 @@ class GroupOptions:
         "Consumer group of the query, created if missing. With `consume=range` it belongs to this query "
         "alone. Batch reads use it only for `startingOffsets=group`.",
     )
-    group_prefix: str | None = option(
-        "groupIdPrefix",
-        TEXT,
-        None,
-        "Prefix of a generated group name, in place of `group`. Each query creates its own group, "
-        "`<prefix>-<random>`, and stores the name in its checkpoint. Only with `consume=range`.",
-        streaming_only=True,
-    )
     consume: Literal["range", "shared"] = option(
         "consume",
         choice("range", "shared"),
@@ -168,13 +160,13 @@ class GroupOptions:
         "consumers of any other programs; each task reads new entries with XREADGROUP. Streaming reads only.",
         streaming_only=True,
     )
-    ack: Literal["commit", "cursor", "none"] = option(
+    ack: Literal["commit", "cursor"] = option(
         "ack",
-        choice("commit", "cursor", "none"),
+        choice("commit", "cursor"),
         "commit",
         "`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. "
-        "`cursor`: only the group's last-delivered ID moves, when the batch has finished. `none`: an existing "
-        "group is not changed. `consume=shared` requires `commit`.",
+        "`cursor`: only the group's last-delivered ID moves, when the batch has finished. `consume=shared` requires "
+        "`commit`.",
         streaming_only=True,
     )
     consumer: str = option(
@@ -308,7 +300,6 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
     def __post_init__(self) -> None:
         super().__post_init__()
         check_exclusive(self, "stream", "stream_list", "glob", "regex")
-        check_exclusive(self, "group", "group_prefix")
         check_exclusive(self, "starting_offsets", "starting_timestamp")
         check_exclusive(self, "ending_offsets", "ending_timestamp")
         if not self.streams and self.pattern is None:

@@ -20,14 +20,13 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail, headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
-from spark_streams.read.query.partition import TaskReader
+from spark_streams.read.query.partition import RangePartition, TaskReader, known_of
 from spark_streams.read.query.selection import check_exist, streams_of
-from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.pool import borrow
 from streamclient.streams.pages import pages
-from streamclient.streams.states import StreamState, last_id_of
+from streamclient.streams.states import Range, StreamState, last_id_of
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -76,18 +75,24 @@ class BatchReader(TaskReader, DataSourceReader):
                 start, end = options.starting.get(stream, _EARLIEST), options.ending.get(stream, _LATEST)
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
-            tasks = planning.read_once(starts, ends, states, options, server.entries, os.cpu_count() or 1)
+            wholes = [
+                Range(stream, starts[stream], ends[stream], 0, about=state.backlog(starts[stream])[0])
+                for stream, state in sorted(states.items())
+                if state is not None and ends[stream] > starts[stream]
+            ]
+            parts = planning.expect(planning.split(wholes, options, server.entries), states, server.entries)
+            tasks = planning.by_task(parts, planning.tasks(parts, options, os.cpu_count() or 1))
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
             RangePartition(
                 self._address,
-                parts,
+                task,
                 options.page_size,
                 fails=options.fails,
                 checks_fields=True,
-                known=known_of(parts, known),
+                known=known_of(task, known),
             )
-            for parts in tasks
+            for task in tasks
         ]
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:

@@ -62,7 +62,7 @@ _ARROWS = {
     "jobs": {"spark_streams", "pystreams", "streamclient", "streamwire"},
 }
 #: Modules of the connector that plan reads from their arguments alone.
-_PLANS = ("spark_streams/read/query/planning.py", "spark_streams/read/ranges/plan.py")
+_PLANS = ("spark_streams/read/query/planning.py",)
 #: Modules of the client that a plan may use: plain data about streams, and the type of the object that it asks.
 _ASKS = {"streamclient.streams.states", "streamclient.streams.counting"}
 _LINES, _ATTRIBUTES = 60, 12

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
-from spark_streams.read.calls import LegacyStreamReader
+from spark_streams.read.stream import LegacyStreamReader
 from spark_streams.source import stream_reader
 from streamclient.config import address
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import string
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as t
 
 from scripts import error_docs, rules_docs
 from spark_streams.columns.read_schema import ReadSchema
@@ -22,7 +20,6 @@ from spark_streams.write import sink
 from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.records import WriterId
-from streamclient.codec import reference
 from streamclient.config import address
 from streamclient.config.address import Address
 from streamclient.connection import Connection, Link
@@ -108,17 +105,6 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
     )
     site.client.xadd(b"\xff", {"n": 1})
     assert raised(Query(site.url, streamPattern="*").reader.initialOffset) == "STREAM_NAME_NOT_TEXT"
-
-
-def test_a_field_name_that_is_not_text() -> None:
-    """A field name that is not UTF-8 is an error in a map of strings, and allowed in a map of binaries."""
-    page = reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
-    text, binary = (
-        replace(ReadSchema.of(t.StructType().add("fields", t.MapType(kind, kind))), mode="FAILFAST")
-        for kind in (t.StringType(), t.BinaryType())
-    )
-    assert raised(lambda: text.batch(page, "s")) == "FIELD_NAME_NOT_TEXT"
-    assert binary.batch(page, "s").to_pylist() == [{"fields": [(b"\xff", b"1")]}]
 
 
 def test_a_row_without_a_stream() -> None:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from spark_streams import worker
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.read.batch import BatchReader
-from spark_streams.read.calls import StreamCalls
+from spark_streams.read.stream import StreamCalls
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write.sink import BatchWriter, StreamWriter
 

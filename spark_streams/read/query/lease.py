@@ -64,7 +64,7 @@ class Lease:
         self._renewed: dict[str, float] = {}
         self._lost: tuple[str, str] | None = None  # a stream, and the holder of its lease
         self._is_new = False  # whether no earlier run of the query can hold a lease
-        self._has_none = options.group is None or options.ack == "none"
+        self._has_none = options.group is None
         self._refused: float | None = None  # time of the last refusal; None after a success
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None

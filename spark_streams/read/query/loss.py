@@ -4,18 +4,29 @@ In a stream that only grows, the last ID is at or after every position ever read
 position still exist. The number of entries ever added is at least the number in the query's offset. Any contradiction
 means that entries were deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID
 never decrease. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
+
+`find_missing` compares a range's contents at planning time (`planning.expect`) with the entries that a task has read
+and with the stream's state afterwards. A range with a count is checked by its count. For any other range, these
+conclusions are possible:
+
+* if nothing was removed from the stream since planning, the range is complete;
+* if the range's first entry is missing, entries were trimmed or deleted;
+* if the stream's first entry is after the reader's position, unread entries may have been trimmed;
+* if the largest deleted ID has changed and lies in the range, that entry was deleted.
+
+In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_streams.errors import PystreamsError, error, first_of
 from streamclient.config.address import Address
-from streamclient.streams.states import StreamState
+from streamclient.streams.states import Range, StreamState
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -72,11 +83,12 @@ UNKNOWN = Baseline(ZERO, deleted=LAST)
 class Loss:
     """Entries that are gone. `count`: their number, None if unknown. `upto`: the last ID that may be among them.
 
-    `recreated`: whether the stream is a different one now, to be read from its beginning. `found`: the contradiction
-    that revealed this; empty if single entries are missing.
+    `found`: the contradiction that revealed this; empty if single entries are missing. `after`: the position up to
+    which the stream was read. `recreated`: whether the stream is a different one now, to be read from its beginning.
     """
 
     found: str
+    after: StreamId
     recreated: bool = False
     upto: StreamId | None = None
     count: int | None = None
@@ -86,13 +98,12 @@ class Loss:
         """The number of entries; 1 if it is unknown."""
         return 1 if self.count is None else self.count
 
-    def error(self, stream: str, baseline: Baseline, address: Address) -> PystreamsError:
+    def error(self, stream: str, address: Address) -> PystreamsError:
         """Return the error STREAM_LOST or ENTRIES_LOST for this loss."""
-        after = baseline.after
         if self.upto is None:
-            return error("STREAM_LOST", stream=stream, address=address, offset=after, found=self.found)
+            return error("STREAM_LOST", stream=stream, address=address, offset=self.after, found=self.found)
         count = "an unknown number of entries" if self.count is None else f"{self.count} entries"
-        return error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=self.upto, count=count)
+        return error("ENTRIES_LOST", stream=stream, address=address, after=self.after, upto=self.upto, count=count)
 
 
 def find_another(known: Known, state: StreamState) -> Loss | None:
@@ -101,31 +112,31 @@ def find_another(known: Known, state: StreamState) -> Loss | None:
     The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed never decrease.
     """
     if state.last_id < known.last:
-        return Loss(f"its last ID is now {state.last_id}", recreated=True)
+        return Loss(f"its last ID is now {state.last_id}", known.last, recreated=True)
     if known.first is not None and state.first_id is not None and state.first_id < known.first:
-        return Loss(f"its first entry is now {state.first_id}; it was {known.first}", recreated=True)
+        return Loss(f"its first entry is now {state.first_id}; it was {known.first}", known.last, recreated=True)
     if known.added is not None and state.entries_added is not None:
         if state.entries_added < known.added:
-            added, counted = state.entries_added, known.added
-            return Loss(
-                f"only {added} entries were ever added to it, fewer than the {counted} counted before", recreated=True
+            found = (
+                f"only {state.entries_added} entries were ever added to it, fewer than the {known.added} counted before"
             )
+            return Loss(found, known.last, recreated=True)
         since = state.entries_added - known.added
         if state.first_id is not None and state.first_id > known.last and state.length > since:
             found = f"it now has {state.length} entries after that ID, although at most {since} were added"
-            return Loss(found, recreated=True)
+            return Loss(found, known.last, recreated=True)
     if known.removed is not None and state.entries_added is not None:
         removed = state.entries_added - state.length
         if removed < known.removed:
             found = f"only {removed} entries were ever removed from it, fewer than the {known.removed} counted before"
-            return Loss(found, recreated=True)
+            return Loss(found, known.last, recreated=True)
         both = known.first is not None and state.first_id is not None
         if removed == known.removed and both and state.first_id != known.first:
             found = f"its first entry is {state.first_id}, although {known.first} was not removed"
-            return Loss(found, recreated=True)
+            return Loss(found, known.last, recreated=True)
     if known.deleted is not None and state.max_deleted_id < known.deleted:
         found = f"its largest deleted ID is now {state.max_deleted_id}; it was {known.deleted}"
-        return Loss(found, recreated=True)
+        return Loss(found, known.last, recreated=True)
     return None
 
 
@@ -136,16 +147,16 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
     """
     if state is None:
         began = baseline.after > ZERO or baseline.added
-        return Loss("it no longer exists", recreated=True) if began else None
+        return Loss("it no longer exists", baseline.after, recreated=True) if began else None
     another = find_another(Known(baseline.after, baseline.added, baseline.first), state)
     if another is not None:
         return another
     added, total, before = baseline.added, state.entries_added, baseline.missing
     if added is not None and total is not None and backlog is not None and before is not None:
         missing = total - added - backlog - before
-        return Loss("", upto=_last_missing(baseline, state), count=missing) if missing > 0 else None
+        return Loss("", baseline.after, upto=_last_missing(baseline, state), count=missing) if missing > 0 else None
     if state.max_deleted_id > max(baseline.after, baseline.deleted):
-        return Loss("", upto=state.max_deleted_id)
+        return Loss("", baseline.after, upto=state.max_deleted_id)
     return None
 
 
@@ -199,12 +210,97 @@ def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id
 
 
-def raise_or_warn(
-    losses: Mapping[str, Loss], baselines: Mapping[str, Baseline], address: Address, *, fails: bool
-) -> None:
+def raise_or_warn(losses: Mapping[str, Loss], address: Address, *, fails: bool) -> None:
     """Raise the losses of streams as an error if `fails`; otherwise log them as warnings."""
-    problems = {stream: found.error(stream, baselines[stream], address) for stream, found in losses.items()}
+    problems = {stream: found.error(stream, address) for stream, found in losses.items()}
     if problems and fails:
         raise first_of(problems)
     for problem in problems.values():
         _log.warning("%s", problem)
+
+
+@dataclass
+class Read:
+    """Entries of a range that a reader received: their number, and further facts for a range without a count.
+
+    `first`: ID of the first entry. `checked`: ID of the last entry that had been read when the stream's first entry was
+    last checked; before any check, the last ID of the first page. `missed`: whether a check found the stream's first
+    entry after the previous `checked`, so that unread entries may have been trimmed.
+    """
+
+    entries: int = 0
+    pages: int = 0
+    first: StreamId | None = None
+    checked: StreamId | None = None
+    missed: bool = False
+
+    def follow(
+        self, id_at: Callable[[int], StreamId], first: int, last: int, read_state: Callable[[], StreamState | None]
+    ) -> None:
+        """Record a page of a range without a count. `id_at(first)` and `id_at(last)` are its first and last ID.
+
+        After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether unread entries may
+        have been trimmed. The few checks cause no false alarm if the reader is at least twice as fast as the trims.
+        """
+        if self.first is None:
+            self.first = id_at(first)
+        self.pages += 1
+        if self.pages & (self.pages - 1):
+            return
+        if self.checked is not None:
+            self.missed |= _front(read_state()) > self.checked.next()
+        self.checked = id_at(last)
+
+    def may_have_missed(self, part: Range, state: StreamState) -> bool:
+        """Return whether entries may have been trimmed before they were read, given a state after the last page."""
+        if self.missed or self.checked is None:
+            return self.missed
+        in_one_page = self.pages == 1 and self.checked >= part.upto
+        return not in_one_page and _front(state) > self.checked.next()
+
+
+def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
+    """Return the loss in the range; None if no loss is known.
+
+    `known`: facts of the stream when the range was planned. `state`: the stream's current state. `read`: the entries
+    that were read from the whole range; None if reading has not begun.
+    """
+    if state is None:
+        whole = part.count == 0 or (read is not None and part.count == read.entries)
+        return None if whole else Loss("it no longer exists", part.upto, recreated=True)
+    another = find_another(known, state)
+    if another is not None:
+        return another
+    if part.count is not None:
+        return None if read is None else _miscounted(part, part.count, read)
+    untouched = state.entries_added is not None and known.removed == state.entries_added - state.length
+    if part.head is not None and (_front(state) > part.head if read is None else read.first != part.head):
+        if untouched:
+            return Loss(f"the entry {part.head} is gone, although no entry was removed", part.upto, recreated=True)
+        return Loss("", part.after, upto=min(part.upto, max(_front(state).before(), part.head)))
+    if untouched:
+        return None
+    if read is not None and read.may_have_missed(part, state):
+        return Loss("", part.after, upto=min(part.upto, _front(state).before()))
+    deleted, seen = state.max_deleted_id, known.deleted
+    if seen is not None and max(part.after, seen) < deleted <= part.upto:
+        return Loss("", part.after, upto=deleted)
+    if known.removed is not None and known.first is not None and known.first == state.first_id:
+        # Only single entries were deleted, all between the stream's first entry and the largest deleted ID.
+        inside = part.after < known.first and deleted <= part.upto
+        return Loss("", part.after, upto=deleted) if inside else None
+    return None
+
+
+def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
+    if read.entries > count:
+        found = f"the range ({part.after}, {part.upto}] now has {read.entries} entries; it had {count}"
+        return Loss(found, part.upto, recreated=True)
+    return Loss("", part.after, upto=part.upto, count=count - read.entries) if read.entries < count else None
+
+
+def _front(state: StreamState | None) -> StreamId:
+    """Return the smallest ID that may still be in the stream."""
+    if state is None:
+        return LAST
+    return state.last_id.next() if state.first_id is None else state.first_id

@@ -29,7 +29,7 @@ options and of the server's state. Version 4 consists of:
   part of this read. Such an offset is written as version 5, which is version 4 with this list, in the order of
   `streams`.
 * `shared`: for a batch that reads from a shared consumer group, the limits of its tasks instead of positions (see
-  `spark_streams.read.shared.protocol`).
+  `spark_streams.read.shared.task`).
 
 `added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
 as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are given in milliseconds
@@ -285,7 +285,8 @@ def source_of(options: ReadOptions, address: Address, begin: Offsets | None = No
     """
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
-    return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)
+    query = secrets.token_hex(8) if begin is None else begin.source.query
+    return Source(options.consume, streams, pattern, options.group, query, address.login.database)
 
 
 def source_without_begin(options: ReadOptions, address: Address) -> Source:
@@ -296,11 +297,6 @@ def source_without_begin(options: ReadOptions, address: Address) -> Source:
     made = replace(source_of(options, address), query="")
     text = json.dumps([made.to_json(), options.consumer])
     return replace(made, query=hashlib.sha256(text.encode()).hexdigest()[:16])
-
-
-def query_of(begin: Offsets | None) -> str:
-    """Return the ID of the query that has this offset, or a new ID for a new query."""
-    return secrets.token_hex(8) if begin is None else begin.source.query
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:

@@ -12,13 +12,12 @@ from dataclasses import replace
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import loss
-from spark_streams.read.query.loss import Baseline, Known, Loss
+from spark_streams.read.query.loss import Baseline, Known, Loss, find_missing
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.query.planning import find_missing
+from spark_streams.read.query.planning import Part, baseline_in
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
-from streamclient.streams.states import Range, StreamState
+from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
@@ -48,22 +47,23 @@ class Continuity:
         """Record the current ends of the existing streams."""
         self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
 
-    def report(self, begin: Offsets, planned: BatchPlan) -> None:
+    def report(self, parts: Sequence[Part]) -> None:
         """Raise an error for losses, or log a warning. Missing streams are reported once."""
-        baselines = {stream: baseline_in(begin, stream) for stream in planned.losses}
-        loss.raise_or_warn(planned.losses, baselines, self._address, fails=self._options.fails)
-        self._missing |= {
-            stream for stream in planned.losses if stream in planned.quiet and planned.quiet[stream] is None
-        }
+        lost = {part.stream: part.loss for part in parts if part.loss is not None}
+        loss.raise_or_warn(lost, self._address, fails=self._options.fails)
+        self._missing |= {part.stream for part in parts if part.loss is not None and part.state is None}
 
-    def record_batch(self, planned: BatchPlan) -> None:
+    def record_batch(self, parts: Sequence[Part]) -> None:
         """Record the end of the planned batch."""
-        self._missing -= planned.seen.keys()
-        for stream in planned.moved:
-            state, end = planned.seen[stream], planned.end.of(stream)
-            self._ends.pop(stream, None)
-            if state.entries_added is not None and state.max_deleted_id < end:
-                self._ends[stream] = end
+        for part in parts:
+            state = part.seen
+            if state is None:
+                continue
+            self._missing.discard(part.stream)
+            if part.moves:
+                self._ends.pop(part.stream, None)
+                if state.entries_added is not None and state.max_deleted_id < part.end:
+                    self._ends[part.stream] = part.end
 
     def check_history(self, generation: int, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
         """If the connection was replaced, check whether the streams still have the last entries that were read.
@@ -85,66 +85,60 @@ class Continuity:
         if suspects:
             self._forgotten = server.streams.missing(suspects)
 
-    def find_starts(
-        self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
-    ) -> dict[str, BatchStart]:
-        """Find losses, and return the start of the next batch in each of these streams. Creates missing groups in new
-        streams.
+    def find_starts(self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]) -> list[Part]:
+        """Return the parts of the next batch in these streams, with their starts and the losses before them. Creates
+        missing groups in new streams.
         """
-        starts: dict[str, BatchStart] = {}
-        fresh: dict[str, BatchStart] = {}  # starts whose baseline has only the position so far
-        new: list[str] = []
-        continued: dict[str, Baseline] = {}
-        for stream, state in states.items():
-            baseline, is_read = baseline_in(begin, stream), self._is_read(begin, stream)
+        parts = [Part(stream, state, baseline_in(begin, stream)) for stream, state in states.items()]
+        new: list[Part] = []
+        moved: list[Part] = []  # start elsewhere: of their facts, only the position is known so far
+        continued: list[Part] = []
+        for part in parts:
+            stream, by_pattern = part.stream, self._options.pattern is not None
+            # Whether a stream found by a pattern was read to its last known end.
+            is_read = by_pattern and stream not in begin.unread and self._seen.get(stream, ZERO) <= part.known.after
             if stream not in begin.streams:
-                new.append(stream)
-                fresh[stream] = BatchStart(Baseline(ZERO))
-            elif state is None and stream in self._missing:
-                starts[stream] = BatchStart(baseline, retired=is_read)
-            elif state is None and is_read:
-                _log.warning("The stream %s was deleted after all of it had been read.", stream)
-                self._missing.add(stream)
-                starts[stream] = BatchStart(baseline, retired=True)
-            elif stream in self._missing and is_read:
-                new.append(stream)
-                fresh[stream] = BatchStart(Baseline(ZERO), jumps=True)
+                part.is_new = True
+                new.append(part)
+            elif part.state is None and (is_read or stream in self._missing):
+                if stream not in self._missing:
+                    _log.warning("The stream %s was deleted after all of it had been read.", stream)
+                    self._missing.add(stream)
+                part.retired = is_read
+            elif is_read and stream in self._missing:
+                part.known, part.jumps = Baseline(ZERO), True
+                new.append(part)
             elif begin.jumps.get(stream, ZERO) > begin.of(stream):  # an ID that the stream has not reached yet
-                fresh[stream] = BatchStart(Baseline(begin.jumps[stream]), jumps=True)
+                part.known, part.jumps = Baseline(begin.jumps[stream]), True
+                moved.append(part)
             else:
-                continued[stream] = baseline
-        self._group.create(server, {stream: states[stream] for stream in new})
-        backlogs = self._backlogs(server, continued, states)
-        for stream, baseline in continued.items():
-            found = self._find_loss(stream, baseline, states[stream], backlogs[stream])
-            if found is None:
-                starts[stream] = BatchStart(baseline, backlog=backlogs[stream])
-            elif states[stream] is None:  # the offset counts this loss when the stream exists again
-                starts[stream] = BatchStart(baseline, loss=found)
-            else:
-                after = ZERO if found.recreated else baseline.after
-                fresh[stream] = BatchStart(Baseline(after), jumps=found.recreated, loss=found)
-        baselines = baselines_of(server, {stream: start.baseline.after for stream, start in fresh.items()}, states)
-        starts |= {stream: replace(start, baseline=baselines[stream]) for stream, start in fresh.items()}
+                continued.append(part)
+        self._group.create(server, {part.stream: part.state for part in new})
+        backlogs = self._backlogs(server, {part.stream: part.known for part in continued}, states)
+        for part in continued:
+            part.loss = self._find_loss(part, backlogs[part.stream])
+            if part.loss is None:
+                part.backlog = backlogs[part.stream]
+            elif part.state is not None:  # the loss of a missing stream is counted when the stream exists again
+                part.jumps = part.loss.recreated
+                part.known = Baseline(ZERO if part.jumps else part.known.after)
+                moved.append(part)
+        moved += new
+        found = baselines_of(server, {part.stream: part.known.after for part in moved}, states)
+        for part in moved:
+            part.known = found[part.stream]
         self.see(states)
-        return {stream: starts[stream] for stream in states}
+        return parts
 
-    def _find_loss(
-        self, stream: str, baseline: Baseline, state: StreamState | None, backlog: int | None
-    ) -> Loss | None:
+    def _find_loss(self, part: Part, backlog: int | None) -> Loss | None:
         """Return the loss after the end of the last batch; None if no loss is known."""
-        found = loss.find_loss(baseline, state, backlog)
-        forgotten = stream in self._forgotten and self._ends.pop(stream, None) == baseline.after
+        stream, after = part.stream, part.known.after
+        found = loss.find_loss(part.known, part.state, backlog)
+        forgotten = stream in self._forgotten and self._ends.pop(stream, None) == after
         self._forgotten.discard(stream)
         if found is None and forgotten:
-            found = Loss("that entry is gone, although the stream has older and newer entries")
+            found = Loss("that entry is gone, although the stream has older and newer entries", after)
         return found
-
-    def _is_read(self, begin: Offsets, stream: str) -> bool:
-        """Return whether a stream found by a pattern was read to its last known end."""
-        if self._options.pattern is None or stream in begin.unread:
-            return False
-        return self._seen.get(stream, ZERO) <= begin.of(stream)
 
     def _backlogs(
         self, server: StreamServer, baselines: Mapping[str, Baseline], states: Mapping[str, StreamState | None]
@@ -179,60 +173,35 @@ class Continuity:
         Used for an end that was planned without knowing the start.
         """
         losses = {
-            stream: Loss(f"it ended at {end.of(stream)}, and its first entry was {end.firsts.get(stream)}", True)
+            stream: Loss(
+                f"it ended at {end.of(stream)}, and its first entry was {end.firsts.get(stream)}",
+                begin.of(stream),
+                recreated=True,
+            )
             for stream in sorted(begin.streams.keys() & end.streams)
             if end.is_another(begin, stream)
         }
-        baselines = {stream: baseline_in(begin, stream) for stream in losses}
-        loss.raise_or_warn(losses, baselines, self._address, fails=self._options.fails)
+        loss.raise_or_warn(losses, self._address, fails=self._options.fails)
 
-    def check_planned(
-        self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
-    ) -> dict[str, StreamState]:
-        """Report losses in a batch that occurred after it was planned. Returns the states of the existing streams."""
-        states = server.states.of([*by_stream], self._options.group)
-        baselines: dict[str, Baseline] = {}
+    def check_planned(self, server: StreamServer, parts: Sequence[Part]) -> None:
+        """Report losses in a batch that occurred after it was planned."""
+        unknown: dict[str, Baseline] = {}
         losses: dict[str, Loss] = {}
-        for stream, parts in by_stream.items():
-            baseline, upto = self._planned_baseline(begin, end, parts), parts[-1].upto
-            baselines[stream] = replace(baseline, deleted=max(baseline.deleted, upto))
-            first, head = end.firsts.get(stream), end.heads.get(stream)
+        for part in parts:
             # Without a head, the offset does not show which entries of the batch had been deleted when it was planned.
-            known = Known(upto, end.added.get(stream), first, deleted=None if head is None else baseline.deleted)
-            missing = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, states[stream])
+            deleted = None if part.head is None else part.known.deleted
+            known = Known(part.end, part.added, part.known.first, deleted=deleted)
+            missing = find_missing(replace(part.whole, count=None, head=part.head), known, part.state)
             if missing is not None:
-                losses[stream] = missing
-        unknown = {stream: baseline for stream, baseline in baselines.items() if stream not in losses}
+                losses[part.stream] = missing
+            else:
+                unknown[part.stream] = replace(part.known, deleted=max(part.known.deleted, part.end))
+        states = {part.stream: part.state for part in parts}
         for stream, backlog in self._backlogs(server, unknown, states).items():
-            found = loss.find_loss(baselines[stream], states[stream], backlog)
+            found = loss.find_loss(unknown[stream], states[stream], backlog)
             if found is not None:
                 losses[stream] = found
-        loss.raise_or_warn(
-            {stream: losses[stream] for stream in by_stream if stream in losses},
-            baselines,
-            self._address,
-            fails=self._options.fails,
-        )
-        return {stream: state for stream, state in states.items() if state is not None}
-
-    def _planned_baseline(self, begin: Offsets, end: Offsets, parts: Sequence[Range]) -> Baseline:
-        """Return the facts about a stream before a batch that was planned earlier."""
-        stream, first = parts[0].stream, end.firsts.get(parts[0].stream)
-        baseline = baseline_in(begin, stream)
-        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
-        was_replaced = end.starts is not None and end.is_another(begin, stream)
-        jumps = end.jumps.get(stream, begin.of(stream)) != begin.of(stream)
-        if jumps or stream not in begin.streams or was_replaced:
-            return Baseline(parts[0].after, deleted=deleted, first=first)
-        if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
-            baseline = replace(baseline, added=None)  # losses before the batch was planned are already reported
-        return replace(baseline, deleted=deleted, first=first)
-
-
-def baseline_in(offset: Offsets, stream: str) -> Baseline:
-    """Return the facts about a stream in an offset."""
-    first = offset.firsts.get(stream)
-    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
+        loss.raise_or_warn(losses, self._address, fails=self._options.fails)
 
 
 def baselines_of(

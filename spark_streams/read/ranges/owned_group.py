@@ -60,24 +60,30 @@ class OwnedGroup:
         *,
         changes: bool = True,
     ) -> dict[str, StreamId]:
-        """Move existing groups to `begins`, the starts of a new query.
+        """Create the group at `begins`, the starts of a new query, or move existing groups there.
 
         In the streams `resumes` an existing group is not moved. Return the positions at which these groups are resumed.
-        `changes`: whether groups may be moved and marked. Raises GROUP_IN_USE for a group that other programs use.
+        `changes`: whether groups may be created, moved and marked. Raises GROUP_IN_USE for a group that other programs
+        use.
         """
         group, options = self._options.group, self._options
         if group is None:
             return {}
-        known = {stream: states[stream] for stream in begins}
-        if changes:  # another client may have just created it
-            known |= server.states.of([each for each, state in known.items() if not state or not state.group], group)
-        found = {stream: state.group for stream, state in known.items() if state and state.group}
+        created: set[str] = set()
+        if changes:
+            missing = {stream: begins[stream] for stream, state in states.items() if not state or not state.group}
+            created = server.groups.create(self._counted(server, missing, states), group)
+            self._mark(server, created)
+            # Another client may have just created the other groups.
+            states = {**states, **server.states.of([each for each in missing if each not in created], group)}
+        known = {stream: state for stream, state in states.items() if state and state.group and stream not in created}
+        found = {stream: state.group for stream, state in known.items() if state.group}
         ours = self.check_consumers(server, found)
         moving: list[str] = []
         problems: dict[str, PystreamsError] = {}
         for stream, state in found.items():
             position, after = state.last_delivered_id, begins[stream]
-            if not changes or stream in resumes or options.ack == "none" or position == after:
+            if not changes or stream in resumes or position == after:
                 continue
             moving.append(stream)
             if stream not in ours and position != ZERO and not options.takeover:
@@ -105,18 +111,6 @@ class OwnedGroup:
         starts = {stream: state.last_delivered_id for stream, state in groups.items()}
         return starts | {stream: min(starts[stream], first.before()) for stream, first in pending.items()}
 
-    def start_new(
-        self, server: StreamServer, begins: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
-    ) -> set[str]:
-        """Create the group, at these IDs, in the streams that do not have it. Return those streams."""
-        group = self._options.group
-        if group is None:
-            return set()
-        missing = {stream: begins[stream] for stream, state in states.items() if state is None or state.group is None}
-        created = server.groups.create(self._counted(server, missing, states), group)
-        self._mark(server, created)
-        return created
-
     def _counted(
         self, server: StreamServer, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
     ) -> Positions:
@@ -131,7 +125,7 @@ class OwnedGroup:
         with consume=shared count as other consumers only while that query is running.
         """
         group, options = self._options.group, self._options
-        if group is None or options.ack == "none":
+        if group is None:
             return set()
         pattern = re.compile(re.escape(options.consumer) + r"-(?:[0-9]+|query)")
         left = re.compile(re.escape(options.consumer) + r"-[0-9]+-[0-9]+")
@@ -159,9 +153,8 @@ class OwnedGroup:
 
     def _mark(self, server: StreamServer, streams: Collection[str]) -> None:
         """Create a consumer in the groups to mark them as created or used by a query."""
-        if self._options.ack != "none":
-            name = f"{self._options.consumer}-query".encode()
-            server.groups.create_consumers([(stream, name) for stream in streams], self._options.group or "")
+        name = f"{self._options.consumer}-query".encode()
+        server.groups.create_consumers([(stream, name) for stream in streams], self._options.group or "")
 
     def create(self, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
         """Create the group in streams that were found while the query runs.
@@ -197,7 +190,7 @@ class OwnedGroup:
         Raises GROUP_BEHIND if the group's position in a stream is before the batch and there are entries in between.
         """
         group = self._options.group
-        if group is None or self._options.ack == "none":
+        if group is None:
             return
         positions = self._prepare(server, group, batches)
         if self.delivers:
@@ -290,7 +283,7 @@ class OwnedGroup:
         options, group = self._options, self._options.group
         if self._last is not None and self._last[0] is finished and self._last[1] == may:
             return
-        if may == "keep" or (not options.trims and (group is None or options.ack == "none")):
+        if may == "keep" or (group is None and not options.trims):
             return
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
         moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}

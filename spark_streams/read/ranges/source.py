@@ -6,12 +6,10 @@ rows of a batch follow from its two offsets alone; the group (`owned_group`) nev
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
@@ -22,30 +20,29 @@ from spark_streams.read.query.offsets import (
     Finish,
     Offsets,
     check_identity,
-    query_of,
     same_streams,
     source_of,
     source_without_begin,
 )
-from spark_streams.read.query.planning import States, expect
-from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing
-from spark_streams.read.ranges.continuity import Continuity, baselines_of
-from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.plan import (
-    BatchPlan,
+from spark_streams.read.query.partition import RangePartition, known_of
+from spark_streams.read.query.planning import (
     Facts,
+    Part,
+    States,
+    expect,
     first_offset,
+    parts_between,
     plan,
     plan_without_begin,
     tasks_between,
-    wholes_between,
 )
-from spark_streams.read.ranges.task import RangePartition, known_of
+from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing
+from spark_streams.read.ranges.continuity import Continuity, baselines_of
+from spark_streams.read.ranges.owned_group import OwnedGroup
 from streamclient.config.address import Address
-from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.streams.counting import Entries
-from streamclient.streams.states import Range, StreamState, last_id_of
+from streamclient.streams.states import last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
 
@@ -159,9 +156,7 @@ class RangeSource:
                 resumes.add(stream)
             if self._options.group is None and position.after is None and position.kind == "latest":
                 self._latest_starts[stream] = begins[stream]
-        new = self._group.start_new(server, begins, states) if changes else set()
-        old = {stream: after for stream, after in begins.items() if stream not in new}
-        resumed = self._group.start(server, old, states, resumes, changes=changes)
+        resumed = self._group.start(server, begins, states, resumes, changes=changes)
         return begins | resumed | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
@@ -186,35 +181,42 @@ class RangeSource:
             due = self._watch.due(server, begin, streams, waits=self._targets is None)
             if not due and streams:
                 return begin
-            facts = self._facts(connection, server, begin, streams, due)
+            states = server.states.of(due, self._options.group)
+            self._note_ends(streams, states)
+            self._check_new(begin, states)
+            self._continuity.check_history(connection.generation, server, states)
+            parts = self._continuity.find_starts(server, begin, states)
+            facts = Facts(
+                frozenset(streams),
+                source_of(self._options, self._address, begin),
+                finds_streams=self._options.pattern is not None,
+                targets=self._targets,
+                latest_starts=self._latest_starts,
+                waited=None if self._planned_at is None else (self._clock() - self._planned_at) * 1000,
+                rotation=self._rotation,
+                cores=os.cpu_count() or 1,
+            )
             limits = planning.unlimited(self._options) if unlimited else self._options
-            planned = plan(begin, facts, limits, self._entries(server, begin, facts))
-            self._carry_out(server, begin, streams, planned)
-            if planned.end is not begin and not unlimited:
+            end = plan(begin, parts, facts, limits, self._entries(server, facts.source.query, parts))
+            self._continuity.report(parts)
+            quiet = [part for part in parts if part.is_quiet]
+            noted = {part.stream for part in quiet if not part.is_plain}
+            self._watch.settle(begin, {part.stream: part.state for part in quiet}, noted)
+            if end is begin:
+                return begin
+            self._rotation += any(part.end < part.reach for part in parts)
+            # The leases are taken only when there is a batch, because a query that restarts before its first batch has
+            # a new ID.
+            moved = [part for part in parts if part.seen is not None and part.moves]
+            self.lease.hold(server, end.source.query, [part.stream for part in moved])
+            self._deliver(server, end, moved)
+            self._continuity.record_batch(parts)
+            if len(streams) > _FEW:
+                read = {part.stream: part.state for part in parts if part.is_read}
+                self._watch.settle(end, read, noted - read.keys())
+            if not unlimited:
                 self._planned_at = self._clock()
-            return planned.end
-
-    def _facts(
-        self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], due: Sequence[str]
-    ) -> Facts:
-        """Return the facts for planning a batch. `due`: the streams that may have changed."""
-        options = self._options
-        states = server.states.of(due, options.group)
-        self._note_ends(streams, states)
-        self._check_new(begin, states)
-        self._continuity.check_history(connection.generation, server, states)
-        return Facts(
-            frozenset(streams),
-            states,
-            self._continuity.find_starts(server, begin, states),
-            source_of(options, self._address, begin),
-            finds_streams=options.pattern is not None,
-            targets=self._targets,
-            latest_starts=self._latest_starts,
-            waited=None if self._planned_at is None else (self._clock() - self._planned_at) * 1000,
-            rotation=self._rotation,
-            cores=os.cpu_count() or 1,
-        )
+            return end
 
     @property
     def _fails_missing(self) -> bool:
@@ -228,29 +230,12 @@ class RangeSource:
         if self._fails_missing and (new or not begin.streams):
             check_exist(self._options, new or states, self._address)
 
-    def _carry_out(self, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan) -> None:
-        """Report losses, take the leases on the batch's streams, deliver the batch, and record facts for the next
-        plan.
-        """
-        self._continuity.report(begin, planned)
-        self._watch.settle(begin, planned.quiet, planned.noted)
-        if planned.end is begin:
-            return
-        self._rotation += planned.is_limited
-        # The leases are taken only when there is a batch, because a query that restarts before its first batch has a
-        # new ID.
-        self.lease.hold(server, query_of(begin), planned.moved)
-        self._deliver(server, begin, planned.end, {stream: planned.seen[stream] for stream in planned.moved})
-        self._continuity.record_batch(planned)
-        if len(streams) > _FEW:
-            self._watch.settle(planned.end, planned.read, planned.noted - planned.read.keys())
-
-    def _entries(self, server: StreamServer, begin: Offsets, facts: Facts) -> Entries:
-        """Return the entries to ask for the end of the batch after `begin`. A loss is reported before the delivery."""
-        if facts.losses:
+    def _entries(self, server: StreamServer, query: str, parts: Sequence[Part]) -> Entries:
+        """Return the entries to ask for the end of the next batch. A loss is reported before the delivery."""
+        if any(part.loss is not None for part in parts):
             return server.entries
-        query = query_of(begin)
-        return self._group.entries(server, facts.states, lambda streams: self.lease.hold(server, query, streams))
+        states = {part.stream: part.state for part in parts}
+        return self._group.entries(server, states, lambda streams: self.lease.hold(server, query, streams))
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
         """Record the current ends of streams. A stream that is not in `states` has not changed."""
@@ -271,20 +256,21 @@ class RangeSource:
             self._continuity.check_ends(begin, end)
         if not tasks:
             return []
-        by_stream = _by_stream(tasks)
+        streams = list(dict.fromkeys(each.stream for task in tasks for each in task))
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self.lease.hold(server, query_of(end), by_stream)
-            existing = self._continuity.check_planned(server, begin, end, by_stream)
-            contents = self._contents(server, end, by_stream, existing)
-            self._deliver(server, begin, end, existing)
-        known = {
-            stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
-            for stream, state in existing.items()
-        }
+            self.lease.hold(server, end.source.query, streams)
+            states = server.states.of(streams, options.group)
+            parts = parts_between(begin, end, tasks, states)
+            self._continuity.check_planned(server, parts)
+            existing = [part for part in parts if part.state is not None]
+            expected = expect([each for part in existing for each in part.ranges], states, server.entries)
+            self._deliver(server, end, existing)
+        contents = {(each.stream, each.index): each for each in expected}
+        known = {part.stream: Known.of(part.state).upto(part.end, part.added) for part in parts if part.state}
         planned: list[RangePartition] = []
         for task in tasks:
-            ranges = tuple(contents[part.stream, part.index] for part in task if part.stream in existing)
+            ranges = tuple(contents[each.stream, each.index] for each in task if each.stream in known)
             if ranges:
                 made = RangePartition(
                     self._address,
@@ -296,32 +282,19 @@ class RangeSource:
                 planned.append(made)
         return planned
 
-    def _contents(
-        self, server: StreamServer, end: Offsets, by_stream: Mapping[str, Sequence[Range]], existing: States
-    ) -> dict[tuple[str, int], Range]:
-        """Return each range, by stream and index, with its required contents."""
-        parts = [
-            replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
-            for part in itertools.chain.from_iterable(by_stream.values())
-        ]
-        expected = expect(parts, existing, server.entries)
-        return {(part.stream, part.index): part for part in expected}
-
-    def _deliver(self, server: StreamServer, begin: Offsets, end: Offsets, states: Mapping[str, StreamState]) -> None:
-        """Deliver the batch between two offsets to the group, unless this run has delivered it.
+    def _deliver(self, server: StreamServer, end: Offsets, parts: Sequence[Part]) -> None:
+        """Deliver the parts of the batch that ends at `end` to the group, unless this run has delivered it.
 
         A batch is delivered when it is planned, and not while it is read: Spark may read only a part of it, none of it,
-        or all of it several times. `states`: states of the batch's streams; other streams are not delivered.
+        or all of it several times.
         """
         if self._options.group is None or self._delivered is end:
             return
         # A group that was created after its stream's state was read is missing in that state.
-        created = [stream for stream, state in states.items() if state.group is None]
+        created = [part.stream for part in parts if part.state is not None and part.state.group is None]
         now = server.states.of(created, self._options.group)
-        states = {**states, **{stream: state for stream, state in now.items() if state is not None}}
-        wholes = wholes_between(begin, end, states)
-        batches = [(whole, states[whole.stream], begin.added.get(whole.stream)) for whole in wholes]
-        self._group.deliver(server, batches)
+        states = [(part, now.get(part.stream) or part.state) for part in parts]
+        self._group.deliver(server, [(part.whole, state, part.known.added) for part, state in states if state])
         self._delivered = end
 
     def commit(self, end: Offsets) -> None:
@@ -334,11 +307,3 @@ class RangeSource:
     def stop(self) -> None:
         """Release the leases on the group at once, at the end of the query."""
         self.lease.give_up()
-
-
-def _by_stream(tasks: Iterable[Iterable[Range]]) -> dict[str, list[Range]]:
-    """Return the ranges of all tasks by stream, in order."""
-    found: dict[str, list[Range]] = {}
-    for part in itertools.chain.from_iterable(tasks):
-        found.setdefault(part.stream, []).append(part)
-    return found

@@ -1,7 +1,7 @@
 """Driver side of a shared group: planning of numbered batches, for which the tasks read the group's entries.
 
 The driver decides when to start a batch, how much each partition may read, and which entries are acknowledged. The task
-side is `spark_streams.read.shared.task`. The rules of both sides are in `spark_streams.read.shared.protocol`.
+side is `spark_streams.read.shared.task`, which also has the rules of both sides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_streams.config.positions import Position
-from spark_streams.config.read import ReadOptions
+from spark_streams.config.read import LimitOptions, ReadOptions
 from spark_streams.errors import PystreamsError, error, fail, first_of
 from spark_streams.read.query import loss, planning
 from spark_streams.read.query.lease import Lease, lease_name
@@ -24,21 +24,27 @@ from spark_streams.read.query.offsets import (
     Finish,
     Offsets,
     SharedBatch,
+    Source,
     check_identity,
-    query_of,
     source_of,
     source_without_begin,
 )
-from spark_streams.read.query.planning import SharedFacts, States, plan_shared
+from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, Watch, check_exist, fails_missing
-from spark_streams.read.shared import protocol
-from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.read.shared.task import SharedPartition
+from spark_streams.read.shared.task import (
+    DONE,
+    SharedPartition,
+    SharedTask,
+    batch_of,
+    entries_lost,
+    ledger_key,
+    prefix_of,
+)
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.groups import removed
-from streamclient.streams.states import GroupState, StreamState, last_id_of
+from streamclient.streams.states import GroupState, Range, StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -73,8 +79,6 @@ class SharedSource:
         self._asked: dict[str, tuple[StreamId, int]] = {}
         self._warned = False  # whether a batch that read nothing was reported
         self._lost: dict[str, int] = {}  # number of entries lost since the last planned batch, by stream
-        #: Number of the last planned batch, and the time in seconds when it was planned.
-        self._planned_at: tuple[int, float] | None = None
         #: Streams with the prefixes of other running queries, from the last look at the consumers.
         self._living: dict[str, frozenset[bytes]] = {}
         self._gone: set[str] = set()  # deleted streams that may have ledgers
@@ -144,7 +148,6 @@ class SharedSource:
             unread = {stream: _most_unread(state, starts.get(stream)) for stream, state in states.items()}
             claims = self._claimable(connection, server, states, SharedBatch(since, since))
             source = source_without_begin(self._options, self._address)
-            facts = SharedFacts(unread, claims, source, starts, cores=os.cpu_count() or 1)
             number = max(since + 2, time.time_ns() // 1_000_000)
             self._noted = number
             for stream, state in states.items():
@@ -152,17 +155,18 @@ class SharedSource:
                     self._known[stream] = _unread_from(starts[stream], state)
                 elif state is not None:
                     self._known[stream] = loss.group_baseline(state)
-        return plan_shared(number, since, facts, planning.unlimited(self._options))
+        limits, cores = planning.unlimited(self._options), os.cpu_count() or 1
+        return plan_shared(number, since, unread, claims, limits, source=source, starts=starts, cores=cores)
 
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
         """Return the largest batch number in the streams' ledgers and among the consumers of their groups."""
-        done = connection.commands([("HGET", self._ledger_key(stream), protocol.DONE) for stream in streams])
+        done = connection.commands([("HGET", self._ledger_key(stream), DONE) for stream in streams])
         consumers = itertools.chain.from_iterable(server.groups.consumers(streams, self._group).values())
-        batches = (protocol.batch_of(name, self._options.consumer) for name, _ in consumers)
+        batches = (batch_of(name, self._options.consumer) for name, _ in consumers)
         return max(itertools.chain(map(int, filter(None, done)), filter(None, batches)), default=0)
 
     def _ledger_key(self, stream: str) -> bytes:
-        return protocol.ledger_key(stream, self._group, self._options.consumer)
+        return ledger_key(stream, self._group, self._options.consumer)
 
     def prepare_available_now(self) -> None:
         """Record the end of a query that stops after reading all existing entries."""
@@ -190,17 +194,24 @@ class SharedSource:
             if not due and streams:
                 return begin
             states = server.states.of(due, self._group)
-            facts = self._facts(connection, server, begin, last, states)
-            limits = planning.unlimited(self._options) if unlimited else self._options
-            end = plan_shared(last.number + 1, last.since, facts, limits)
+            lag, claims = self._facts(connection, server, begin, last, states)
+            end = plan_shared(
+                last.number + 1,
+                last.since,
+                lag,
+                claims,
+                planning.unlimited(self._options) if unlimited else self._options,
+                source=source_of(self._options, self._address, begin),
+                lost={**begin.lost, **{stream: begin.lost.get(stream, 0) + n for stream, n in self._lost.items()}},
+                cores=os.cpu_count() or 1,
+            )
             self._noted = last.number + 1
-            self._watch.settle(begin, self._quiet(states, facts))
+            self._watch.settle(begin, self._quiet(states, lag, claims))
             if end.shared is None or end.shared.is_empty:
                 return begin
-            self.lease.hold(server, query_of(begin), end.shared.reads)
+            self.lease.hold(server, begin.source.query, end.shared.reads)
             self._watch.settle(end, {})
             self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
-            self._planned_at = end.shared.number, time.monotonic()
             self._lost = {}
             return end
 
@@ -223,8 +234,10 @@ class SharedSource:
 
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, last: SharedBatch, states: States
-    ) -> SharedFacts:
-        """Return the facts for planning a batch. Creates missing groups, and reports losses."""
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the numbers of entries that the group has yet to read, and of pending entries to claim. Creates
+        missing groups, and reports losses.
+        """
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
         lag = self._count_unread(server, begin, states)
@@ -245,11 +258,11 @@ class SharedSource:
         for stream, state in states.items():
             if state is not None and state.group is not None:
                 self._known[stream] = loss.group_baseline(state, self._known.get(stream))
-        source = source_of(self._options, self._address, begin)
-        lost = {stream: begin.lost.get(stream, 0) + count for stream, count in self._lost.items()}
-        return SharedFacts(lag, claims, source, cores=os.cpu_count() or 1, lost={**begin.lost, **lost})
+        return lag, claims
 
-    def _quiet(self, states: States, facts: SharedFacts) -> dict[str, StreamState | None]:
+    def _quiet(
+        self, states: States, lag: Mapping[str, int], claims: Mapping[str, int]
+    ) -> dict[str, StreamState | None]:
         """Return the streams that have no entries to read or claim until the stream or its group changes."""
         waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
@@ -257,7 +270,7 @@ class SharedSource:
             for stream, state in states.items()
             if state is not None
             and state.group is not None
-            and not (facts.lag[stream] or stream in facts.claims or (state.group.pending and waits))
+            and not (lag[stream] or stream in claims or (state.group.pending and waits))
         }
 
     def _counted_on(
@@ -351,13 +364,12 @@ class SharedSource:
             if state is not None and loss.find_group_loss(state, self._known.get(stream)) is not None
         ]
         losses: dict[str, Loss] = {}
-        baselines: dict[str, Baseline] = {}
         # The states of stream and group may be from different moments. Only states from the same moment prove a loss.
         for stream, state in server.states.consistent(suspects, self._group).items():
             found = None if state is None else loss.find_group_loss(state, self._known.get(stream))
-            if state is not None and state.group is not None and found is not None:
-                losses[stream], baselines[stream] = found, Baseline(state.group.last_delivered_id)
-        loss.raise_or_warn(losses, baselines, self._address, fails=self._options.fails)
+            if found is not None:
+                losses[stream] = found
+        loss.raise_or_warn(losses, self._address, fails=self._options.fails)
         for stream, found in losses.items():
             self._count_lost(stream, found.at_least)
 
@@ -404,10 +416,10 @@ class SharedSource:
         self._living = {} if idle is None else self._running(server, listed)
         for stream, consumers in listed.items():
             for name, pending in consumers:
-                batch = protocol.batch_of(name, self._options.consumer)
+                batch = batch_of(name, self._options.consumer)
                 if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
                     continue
-                if batch is None and protocol.prefix_of(name) in self._living.get(stream, ()):
+                if batch is None and prefix_of(name) in self._living.get(stream, ()):
                     continue
                 condition: Command = () if batch is not None or idle is None else ("IDLE", idle)
                 requested.append(
@@ -421,7 +433,7 @@ class SharedSource:
                 found.setdefault(stream, []).extend(row[0] for row in rows)
         lost = removed(connection, [(stream, self._group, ids, states[stream]) for stream, ids in found.items()])
         gone = {stream: ids for stream, ids in zip(found, lost, strict=True) if ids}
-        problems = {stream: protocol.lost(self._address, stream, ids) for stream, ids in gone.items()}
+        problems = {stream: entries_lost(self._address, stream, ids) for stream, ids in gone.items()}
         if problems and self._options.fails:
             raise first_of(problems)
         for stream, ids in gone.items():
@@ -443,7 +455,7 @@ class SharedSource:
         """
         names: dict[bytes, list[str]] = {}
         for stream, listed in consumers.items():
-            for prefix in {protocol.prefix_of(name) for name, pending in listed if pending} - {None}:
+            for prefix in {prefix_of(name) for name, pending in listed if pending} - {None}:
                 names.setdefault(prefix or b"", []).append(stream)
         found: dict[str, frozenset[bytes]] = {}
         for prefix, streams in names.items():
@@ -462,7 +474,7 @@ class SharedSource:
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self.lease.hold(server, query_of(end), batch.reads)
+            self.lease.hold(server, end.source.query, batch.reads)
             if end.starts is not None and not options.fails:  # planned without checking for lost groups
                 states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
@@ -504,7 +516,6 @@ class SharedSource:
         """Acknowledge the finished batches: delete their consumers, update the ledgers, and trim if the query trims."""
         if self._finished >= finished.number:
             return
-        self._check_duration(finished.number)
         everything = sorted({*finished.reads, *self._selection.streams(server)})
         # An earlier run may have left consumers in any stream. If the previous batch was finished by this run, only the
         # streams of the finished batch have consumers.
@@ -513,7 +524,7 @@ class SharedSource:
             obsolete: list[tuple[str, bytes]] = []
             for stream, consumers in server.groups.consumers(streams, self._group).items():
                 for name, pending in consumers:
-                    batch = protocol.batch_of(name, self._options.consumer)
+                    batch = batch_of(name, self._options.consumer)
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
                     obsolete.append((stream, name))
@@ -525,28 +536,12 @@ class SharedSource:
             server.streams.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
 
-    def _check_duration(self, number: int) -> None:
-        """Log a warning if the batch took so long that others may have claimed its entries meanwhile."""
-        idle = self._options.claim_idle
-        if self._planned_at is None or idle is None or self._planned_at[0] != number:
-            return
-        milliseconds = round((time.monotonic() - self._planned_at[1]) * 1000)
-        if milliseconds > idle:
-            _log.warning(
-                "Batch %d took %d ms, longer than claimIdleMs (%d ms). Other programs that claim entries of the group "
-                "%s after this time may have processed its entries too.",
-                number,
-                milliseconds,
-                idle,
-                self._group,
-            )
-
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
         """Record in the ledgers that a batch is finished, and remove the lines of this and older batches."""
         keys = [self._ledger_key(stream) for stream in streams]
         # The finished batch is written first. Otherwise a late task could find that its line is missing and its batch
         # unfinished, and read new entries.
-        commands: list[Command] = [("HSET", key, protocol.DONE, batch) for key in keys]
+        commands: list[Command] = [("HSET", key, DONE, batch) for key in keys]
         for key, lines in zip(keys, connection.commands([("HKEYS", key) for key in keys]), strict=True):
             old = [line for line in lines if b"-" in line and int(line.split(b"-")[0]) <= batch]
             if old:
@@ -584,3 +579,50 @@ def _unread_from(start: StreamId, state: StreamState | None) -> Baseline:
     if state is None:
         return Baseline(start, 0)
     return loss.group_baseline(replace(state, group=GroupState(start, None, 0)))
+
+
+_MOST = 100_000  # default maximum number of entries per task, which arrive in one reply
+
+
+def plan_shared(
+    number: int,
+    since: int,
+    lag: Mapping[str, int],
+    claims: Mapping[str, int],
+    limits: LimitOptions,
+    *,
+    source: Source,
+    starts: Mapping[str, StreamId] | None = None,
+    lost: Mapping[str, int] | None = None,
+    cores: int = 1,
+) -> Offsets:
+    """Return the batch with the number `number`. It is empty if the group has no entries for it.
+
+    `since`: number of the last batch of the query's earlier runs. `lag`: number of entries that the group has yet to
+    read in each stream, or an estimate. `claims`: number of entries pending for other consumers that may be claimed.
+    `starts`: start of a new query, if the batch is planned without knowing the previous one (Spark 4.0 and 4.1).
+    `lost`: number of entries that the query has noticed as lost so far. `cores`: cores for which tasks are planned.
+    """
+    if limits.max_entries is not None:
+        left = max(0, limits.max_entries - sum(claims.values()))
+        lag = planning.shares(left, lag, number) if left else {}
+    most = limits.max_per_partition or _MOST
+    # A batch without a known start has all existing entries, in as many parts as necessary.
+    wanted = planning.parts(lag, limits.min_partitions, limits.max_per_partition if starts is None else most)
+    reads = {stream: _equal_parts(count, wanted.get(stream, 1), most) for stream, count in lag.items() if count}
+    reads = {**dict.fromkeys(claims, (0,)), **reads}
+    consumers = [
+        Range(stream, ZERO, LAST, index, count + (0 if index else claims.get(stream, 0)))
+        for stream, counts in sorted(reads.items())
+        for index, count in enumerate(counts)
+    ]
+    tasks = planning.tasks(consumers, limits, cores)
+    batch = SharedBatch(number, since, reads, claims)
+    return Offsets({}, tasks=tasks, lost=lost or {}, shared=batch, source=source, starts=starts)
+
+
+def _equal_parts(count: int, parts: int, most: int) -> tuple[int, ...]:
+    """Return the number of entries of each part: numbers that differ by at most 1, none above `most`."""
+    parts = max(1, min(parts, count))
+    count = min(count, parts * most)
+    return tuple(count * (part + 1) // parts - count * part // parts for part in range(parts))

@@ -1,9 +1,15 @@
 """Tasks of a shared group: read new entries once, and read the same entries again when a task is repeated.
 
-This module owns the order of a task's steps. A task reads the ledger. Then it either checks for lost entries and reads
-new ones in the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
-`spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly the entries that are
-acknowledged later.
+A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
+entries exactly once. The *ledger*, a hash in the stream's slot, has a line for each partition that has read, and the
+last batch whose partitions are all finished. A task watches the ledger. If its line is missing, it checks for lost
+entries, and reads new ones in the transaction that writes the line. So only one of two attempts reads, and every later
+attempt and every replay gets the same entries from the consumer's history. The entries that are yielded here must be
+exactly the entries that are acknowledged later.
+
+A partition's line names the run of the query that has read the partition. All scans and retries in one run count as one
+delivery, so they see the same rows. If another run repeats the batch, that run counts one more delivery and writes its
+own ID.
 
 The tasks of a partition take these steps together, because a transaction for each of a thousand streams costs more than
 reading their entries. In a cluster each reads alone, because one transaction cannot have keys of several slots.
@@ -13,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,19 +29,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_streams.columns.read_schema import FieldCheck, Origin, ReadSchema
-from spark_streams.embedded import drivers
-from spark_streams.errors import PystreamsError, ServerError, StreamError, fail
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.errors import PystreamsError, ServerError, StreamError, error, fail
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline, Loss
-from spark_streams.read.query.partition import QueryPartition, report_malformed
-from spark_streams.read.shared import protocol
-from spark_streams.read.shared.protocol import SharedTask
+from spark_streams.read.query.partition import Delivered, QueryPartition
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError
-from streamclient.pool import borrow
 from streamclient.refusals import RefusedForNowError, is_transient, refused
 from streamclient.streams import dead_letters, group_pages
 from streamclient.streams.group_pages import Claim, Consumer, Read
@@ -44,7 +46,100 @@ from streamclient.streams.page_size import PageSize
 from streamclient.streams.pages import Body, joined
 from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import open_server
+from streamwire.slots import same_slot_tag
 from streamwire.stream_id import StreamId
+
+#: Field of the ledger with the last batch whose partitions are all finished.
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class SharedTask:
+    """Limits for the entries that one partition of a batch reads from `stream`, as consumer `consumer` of `group`.
+
+    `reads`: number of new entries. `claims`: number of entries to claim from other consumers. These entries are idle
+    for `claim_idle` milliseconds, or belong to consumers of an earlier run of the query (batches up to `since`).
+    Entries delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need
+    the number of deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: ID
+    of the query's current run. `fails`: whether missing entries are an error rather than a warning. `known`:
+    baseline of the stream and the group when the batch was planned. `living`: prefixes of other queries, whose entries
+    are not claimed while they run.
+    """
+
+    stream: str
+    group: str
+    prefix: str
+    batch: int
+    partition: int
+    since: int
+    reads: int
+    claims: int = 0
+    claim_idle: int | None = None
+    max_deliveries: int | None = None
+    dead_letters: str | None = None
+    counts: bool = False
+    page_size: int = 10_000
+    run: str = ""
+    fails: bool = True
+    known: Baseline = loss.UNKNOWN
+    living: frozenset[bytes] = frozenset()
+
+    @property
+    def consumer(self) -> str:
+        """The partition's consumer name."""
+        return f"{self.prefix}-{self.batch}-{self.partition}"
+
+    @property
+    def line(self) -> str:
+        """The partition's field in the ledger."""
+        return f"{self.batch}-{self.partition}"
+
+
+def ledger_key(stream: str, group: str, prefix: str) -> bytes:
+    """Return the key of the ledger. It is in the stream's slot."""
+    tag = same_slot_tag(stream.encode())
+    return b"pystreams:{" + tag + b"}:taken:" + f"{len(stream)}:{stream}:{len(group)}:{group}:{prefix}".encode()
+
+
+def batch_of(consumer: bytes, prefix: str) -> int | None:
+    """Return the number of the batch that a consumer belongs to; None if it is not a consumer of this query."""
+    found = re.fullmatch(re.escape(prefix.encode()) + rb"-([0-9]+)-[0-9]+", consumer)
+    return int(found[1]) if found else None
+
+
+def prefix_of(consumer: bytes) -> bytes | None:
+    """Return the prefix of the query that a consumer belongs to; None if its name is not that of a query's consumer."""
+    found = re.fullmatch(rb"(.+)-[0-9]+-[0-9]+", consumer, re.DOTALL)
+    return found[1] if found else None
+
+
+def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
+    """Yield the consumers in a reply to XINFO CONSUMERS from which the task may claim entries, with the minimum idle
+    time.
+    """
+    for reply in consumers:
+        info = dict(zip(reply[0::2], reply[1::2], strict=True))
+        batch = batch_of(info[b"name"], task.prefix)
+        dead = batch is not None and batch <= task.since
+        foreign = batch is None and task.claim_idle is not None and prefix_of(info[b"name"]) not in task.living
+        if int(info[b"pending"]) and (dead or foreign):
+            yield info[b"name"], 0 if dead or task.claim_idle is None else task.claim_idle
+
+
+def entries_lost(address: Address, stream: str, ids: Sequence[bytes]) -> PystreamsError:
+    """Return the error for pending entries that no longer exist. The IDs are in order or of several consumers."""
+    parsed = sorted(map(StreamId.parse, ids))
+    count = f"{len(ids)} entries"
+    return error("ENTRIES_LOST", stream=stream, address=address, after=parsed[0].before(), upto=parsed[-1], count=count)
+
+
+def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
+    """Return the command that lists at most `most` pending entries of a consumer that are idle for at least `idle`
+    milliseconds.
+    """
+    condition: Command = ("IDLE", idle) if idle else ()
+    return ("XPENDING", task.stream, task.group, *condition, "-", "+", most, consumer)
+
 
 _log = logging.getLogger("spark_streams")
 
@@ -53,9 +148,6 @@ _MOST_ENTRIES = 10_000  # maximum number of entries that several tasks read toge
 
 #: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
-
-#: A page, the stream of its entries, their numbers of deliveries, and a boolean array of the rows to keep (None: all).
-Delivered = tuple[Page, Origin, Counts, Any]
 
 
 @dataclass(frozen=True)
@@ -66,25 +158,12 @@ class SharedPartition(QueryPartition):
     tasks: tuple[SharedTask, ...]
     checks_fields: bool = False
 
-    def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """Yield the entries as record batches of that schema.
+    @property
+    def streams(self) -> list[str]:
+        return list(dict.fromkeys(task.stream for task in self.tasks))
 
-        Raises GROUP_LOST and ENTRIES_LOST, and the errors of `ReadSchema.batch` and `FieldCheck`.
-        """
-        check = FieldCheck(schema) if self.checks_fields else None
-        counts: Counter[str] = Counter()
-        drivers.check_reach(self.address)
-        with borrow(self.address) as connection:
-            tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
-            for page, origin, deliveries, mask in _all_pages(connection, tasks):
-                for part, batch in schema.batches(page, origin, deliveries, mask, counts):
-                    if check is not None:
-                        check.see(part, batch)
-                    if batch.num_rows:
-                        yield batch
-            report_malformed(connection, [*dict.fromkeys(task.stream for task in self.tasks)], counts)
-        if check is not None:
-            check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
+    def pages(self, connection: Connection, schema: ReadSchema) -> Iterator[Delivered]:
+        return _all_pages(connection, [replace(each, counts=schema.counts_deliveries) for each in self.tasks])
 
 
 @dataclass
@@ -209,7 +288,7 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     # Request the states first: EXEC ends a WATCH.
     state_reads = server.states.requests(streams, group)
     commands: list[Command] = [*state_reads, ("WATCH", *map(_key, tasks))]
-    commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
+    commands += [("HMGET", _key(task), DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, group, "-", "+", 1, task.consumer) for task in tasks]
     answers = link.pipeline(commands)
     watched, *replies = answers[len(state_reads) :]
@@ -281,7 +360,7 @@ def _sort(connection: Connection, executed: Mapping[SharedTask, list[Body] | Exc
 
 
 def _key(task: SharedTask) -> bytes:
-    return protocol.ledger_key(task.stream, task.group, task.prefix)
+    return ledger_key(task.stream, task.group, task.prefix)
 
 
 def _first(task: SharedTask) -> Command:
@@ -295,7 +374,7 @@ def _consumer(task: SharedTask) -> Consumer:
 
 def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> None:
     """Report entries that were delivered to a consumer and trimmed or deleted since."""
-    problem = protocol.lost(connection.address, task.stream, missing)
+    problem = entries_lost(connection.address, task.stream, missing)
     if task.fails:
         raise problem
     _log.warning("%s", problem)
@@ -306,13 +385,12 @@ def _check_losses(
 ) -> None:
     """Report entries that were removed after the batch was planned and before the group read them."""
     losses: dict[str, Loss] = {}
-    baselines: dict[str, Baseline] = {}
     for task in tasks:
         state = states[task.stream]
         found = None if state is None or not task.reads else loss.find_group_loss(state, task.known)
-        if state is not None and state.group is not None and found is not None:
-            losses[task.stream], baselines[task.stream] = found, Baseline(state.group.last_delivered_id)
-    loss.raise_or_warn(losses, baselines, connection.address, fails=tasks[0].fails)
+        if found is not None:
+            losses[task.stream] = found
+    loss.raise_or_warn(losses, connection.address, fails=tasks[0].fails)
 
 
 def _claims(
@@ -336,10 +414,10 @@ def _claims(
         return found
 
     listed = ask({task: ("XINFO", "CONSUMERS", task.stream, task.group) for task in tasks if task.claims})
-    others = {task: protocol.claimable(task, consumers) for task, consumers in listed.items()}
+    others = {task: claimable(task, consumers) for task, consumers in listed.items()}
     left = {task: task.claims for task in others}
     while asked := {task: each for task in left if (each := next(others[task], None)) is not None}:
-        rows = ask({task: protocol.pending_of(task, *each, left[task]) for task, each in asked.items()})
+        rows = ask({task: pending_of(task, *each, left[task]) for task, each in asked.items()})
         for task, found in rows.items():
             claims[task] += [(row[0], asked[task][1]) for row in found]
         left = {task: left[task] - len(found) for task, found in rows.items() if left[task] > len(found)}

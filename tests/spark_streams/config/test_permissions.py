@@ -141,7 +141,6 @@ FEATURES = {
     "read": Feature(_read, {"maxEntriesPerTrigger": "10"}),
     "group": Feature(_read, {"group": "g", "maxEntriesPerTrigger": "10", "minPartitions": "2"}),
     "cursor": Feature(_read, {"group": "g", "ack": "cursor", "maxEntriesPerTrigger": "10"}),
-    "none": Feature(_read, {"group": "g", "ack": "none", "maxEntriesPerTrigger": "10"}),
     "shared": Feature(
         _read,
         {
@@ -162,7 +161,7 @@ FEATURES = {
 
 
 #: Features whose rules and requests are among those of other features.
-_LONG = {"exactlyOnce", "atomic", "staged", "read", "cursor", "none"}
+_LONG = {"exactlyOnce", "atomic", "staged", "read", "cursor"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(each, marks=long_only if each in _LONG else ()) for each in FEATURES])

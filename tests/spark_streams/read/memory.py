@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
-from spark_streams.read.ranges.plan import BatchStart, Facts
+from spark_streams.read.query.planning import Facts, Part
 from streamclient.streams.counting import Entries
 from streamclient.streams.states import Cut, Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
@@ -35,7 +35,7 @@ class Stream:
     * "old": the server has no counters
     * "uncounted": the number of entries before the position is unknown
     * "new": the stream is not in the previous offset
-    * "jumps", "lost=3", "retired": see `BatchStart`
+    * "jumps", "lost=3", "retired": see `Part`
     """
 
     name: str
@@ -90,15 +90,24 @@ class Stream:
         return 0 if self.ids is None else len(self.ids) + self.removed - left
 
     @property
-    def begin(self) -> BatchStart:
-        """Return the start of the next batch."""
+    def part(self) -> Part:
+        """Return the stream's part of the next batch, with its start."""
         state = self.state
-        baseline = Baseline(at(self.after), self.added_before, first=state.first_id if state else None)
+        known = Baseline(at(self.after), self.added_before, first=state.first_id if state else None)
         backlog = None if state is None else state.exact_backlog(at(self.after))
-        if backlog is None and baseline.added is not None:
+        if backlog is None and known.added is not None:
             backlog = len(self.between(at(self.after), at(self.last)))
-        lost = Loss("", upto=at(self.after), count=self.lost) if self.lost else None
-        return BatchStart(baseline, "jumps" in self.flags, lost, backlog, "retired" in self.flags)
+        lost = Loss("", at(self.after), upto=at(self.after), count=self.lost) if self.lost else None
+        return Part(
+            self.name,
+            state,
+            known,
+            is_new="new" in self.flags,
+            jumps="jumps" in self.flags,
+            loss=lost,
+            backlog=backlog,
+            retired="retired" in self.flags,
+        )
 
 
 @dataclass
@@ -151,7 +160,7 @@ class Memory(Entries):
         )
 
     def facts(self, **more: Any) -> Facts:
-        """Return the query's state of the streams."""
+        """Return the facts of a query that reads these streams."""
         targets = {
             name: (at(stream.target), len(stream.between(ZERO, at(stream.target))) + stream.removed)
             for name, stream in self.streams.items()
@@ -160,8 +169,6 @@ class Memory(Entries):
         return replace(
             Facts(
                 frozenset(self.streams),
-                {name: stream.state for name, stream in self.streams.items()},
-                {name: stream.begin for name, stream in self.streams.items()},
                 Source("range"),
                 targets=targets or None,
                 rotation=1,

@@ -13,7 +13,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
-from spark_streams.read.ranges.task import RangePartition
+from spark_streams.read.query.partition import RangePartition
 from streamclient.config import address
 from streamclient.connection import Connection
 from streamclient.streams.counting import Entries
@@ -122,36 +122,6 @@ def test_a_removal_while_a_task_reads_is_an_error(site: Site, event: str) -> Non
     with pytest.raises(StreamError, match="LOST"):
         frame.rows(remove)
     assert frame.parts
-
-
-def test_changes_outside_the_range_are_no_error(
-    site: Site, plan: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Added entries and removals outside the range change no rows and cause no error in any action."""
-    site.add("s", 40)
-    site.client.xdel("s", "2-1", "20-1")
-    site.client.xtrim("s", minid="2-1", approximate=False)
-    frame = Frame(site, **plan)
-    whole = frame.rows(lambda: site.add("s", 5, first=40))
-    site.client.xdel("s", "45-1")
-    if "startingOffsets" in plan:
-        site.client.xtrim("s", minid="11-1", approximate=False)
-    if "endingOffsets" in plan:
-        site.client.xdel("s", "39-1")
-    assert frame.rows() == whole
-    assert len(whole) == len(set(whole))
-    assert "LOST" not in caplog.text
-
-
-def test_many_streams_name_the_one_that_lost_entries(site: Site) -> None:
-    """If one of several streams in a task was trimmed, the error names that stream."""
-    for n in range(20):
-        site.add(f"s{n}", 5)
-    frame = Frame(site, streams=",".join(f"s{n}" for n in range(20)))
-    assert len(frame.rows()) == 100
-    site.client.xtrim("s7", maxlen=4, approximate=False)
-    with pytest.raises(StreamError, match=r"ENTRIES_LOST\].*'s7'.* 1 entries"):
-        frame.rows()
 
 
 def test_a_range_is_counted_if_the_server_knows_the_number(site: Site) -> None:

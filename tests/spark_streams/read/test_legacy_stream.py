@@ -217,12 +217,6 @@ def test_limits_that_cannot_be_kept_are_refused(site: Site, option: str) -> None
         site.old_query(stream="s", **{option: 10})
 
 
-def test_a_group_of_each_query_is_refused(site: Site) -> None:
-    """groupIdPrefix is rejected, because the group's name cannot be stored in the checkpoint."""
-    with pytest.raises(PystreamsError, match="SPARK_TOO_OLD"):
-        site.old_query(stream="s", groupIdPrefix="g")
-
-
 def test_trimming(site: Site) -> None:
     """Finished entries are trimmed, except those that a repeated batch reads."""
     site.add("s", 20)

@@ -69,16 +69,6 @@ def test_small_ranges_share_tasks(site: Site, extra: dict[str, str]) -> None:
         assert {(group["pending"], group["lag"]) for group in groups} == {(0, 0)}
 
 
-def test_limits_are_kept_among_many_streams(site: Site) -> None:
-    """maxEntriesPerTrigger and maxEntriesPerPartition are exact with many streams."""
-    fill(site)
-    query = query_of(site, maxEntriesPerTrigger=100, maxEntriesPerPartition=12)
-    assert by_stream(query.drain()) == expected()
-    assert [len(batch) for batch in query.batches] == [100, 100, 39]
-    assert max(max(sizes) for sizes in query.partitions) <= 12
-    assert len(query.partitions[0]) < 40
-
-
 def test_a_batch_read_shares_tasks(site: Site) -> None:
     """A batch read of many streams has few tasks with all rows."""
     fill(site)

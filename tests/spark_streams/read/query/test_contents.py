@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.read.query.loss import Known, Loss
-from spark_streams.read.query.planning import Read, expect, find_missing
+from spark_streams.read.query.loss import Known, Loss, Read, find_missing
+from spark_streams.read.query.planning import expect
 from streamclient.streams.counting import Entries
 from streamclient.streams.states import Range, StreamState
 from streamwire.stream_id import ZERO, StreamId

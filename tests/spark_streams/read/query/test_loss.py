@@ -91,21 +91,6 @@ def test_losses_are_reported_once_and_never_falsely(site: Site) -> None:
     assert found > 2 * missed > 0, (found, missed)
 
 
-@pytest.mark.parametrize("start", ["latest", "earliest"])
-def test_entries_removed_before_the_next_batch_are_lost(
-    site: Site, start: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Entries removed after a shared query started and before its next batch are lost."""
-    site.add("s", 4)
-    query = site.query(stream="s", group="g", consume="shared", startingOffsets=start, failOnDataLoss="false")
-    assert numbers(query.drain()) == ([] if start == "latest" else [0, 1, 2, 3])
-    site.add("s", 6, first=4)
-    site.client.xtrim("s", minid="8-1", approximate=False)
-    with caplog.at_level("WARNING", "spark_streams"):
-        assert numbers(query.drain()) == [7, 8, 9]
-    assert "lost 3 entries" in caplog.text
-
-
 def test_a_deleted_entry_is_not_lost_again_when_its_neighbours_are_trimmed(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
-from streamclient.streams.counting import Entries
 from streamclient.streams.states import Range
-from streamwire.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO
 
 unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)
@@ -38,84 +34,6 @@ def test_no_stream_starves(limit: int, backlog: dict[str, int]) -> None:
         assert set(planning.shares(limit, backlog)) == waiting
     else:
         assert set().union(*(planning.shares(limit, backlog, turn) for turn in range(len(waiting)))) == waiting
-
-
-@unhurried
-@given(st.integers(1, 2000), BACKLOGS)
-def test_shares_are_in_proportion(limit: int, backlog: dict[str, int]) -> None:
-    """Shares are proportional to the backlogs, except for rounding and the one entry guaranteed to each stream."""
-    total = sum(backlog.values())
-    if total > limit >= len(backlog):
-        for name, share in planning.shares(limit, backlog).items():
-            assert abs(share - limit * backlog[name] / total) <= len(backlog) + 1
-
-
-@st.composite
-def streams(draw: st.DrawFn) -> dict[str, list[StreamId]]:
-    found = {}
-    for name in draw(st.sets(st.sampled_from("abcde"), max_size=5)):
-        ids = draw(st.sets(st.builds(StreamId, st.integers(1, 300), st.integers(0, 2)), max_size=60))
-        found[name] = sorted(ids)
-    return found
-
-
-@unhurried
-@given(streams(), st.integers(1, 120), st.data())
-def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, data: st.DataObject) -> None:
-    """A batch has exactly `limit` entries, or all entries, however wrong the estimated backlogs are."""
-    ends = {name: (ids[-1] if ids else ZERO) for name, ids in entries.items()}
-    starts = {}
-    for name, ids in entries.items():
-        starts[name] = ids[data.draw(st.integers(0, len(ids) - 1))] if ids and data.draw(st.booleans()) else ZERO
-    guesses = {name: data.draw(st.integers(1, 200)) for name in entries}
-    calls = 0
-
-    def between(name: str, after: StreamId, upto: StreamId) -> list[StreamId]:
-        return entries[name][bisect_right(entries[name], after) : bisect_right(entries[name], upto)]
-
-    def nth(name: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        nonlocal calls
-        calls += 1
-        ids = between(name, after, upto)
-        return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
-
-    class Server(Entries):
-        def __init__(self) -> None: ...
-
-        def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-            return [nth(*request) for request in asked]
-
-    reached, counts = planning.limited(limit, starts, ends, guesses, Server(), data.draw(st.integers(0, 5)))
-    taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
-    there = sum(len(between(name, starts[name], ends[name])) for name in entries)
-    assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}
-    assert taken == min(limit, there)
-    assert all(starts[name] <= reached[name] <= max(starts[name], ends[name]) for name in entries)
-    assert calls <= 4 * len(entries) + 4
-
-
-@unhurried
-@given(st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=3))
-def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
-    """Every ID between start and end is in exactly one range, and no other ID is in any range."""
-    starts = {name: StreamId(low, 0) for name, (low, _) in bounds.items()}
-    ends = {name: StreamId(high, 0) for name, (_, high) in bounds.items()}
-    parts = planning.ranges(starts, ends)
-    for name in bounds:
-        for at in (StreamId(ms, 0) for ms in range(11)):
-            inside = [part for part in parts if part.stream == name and part.after < at <= part.upto]
-            assert len(inside) == (1 if starts[name] < at <= ends[name] else 0)
-
-
-def test_cuts_make_ranges() -> None:
-    """A stream with cuts has one numbered range with its size per cut; a stream without cuts has one range."""
-    starts, ends = {"a": ZERO, "b": ZERO}, {"a": StreamId(9, 0), "b": StreamId(1, 0)}
-    cuts = {"a": [(StreamId(4, 0), 3), (StreamId(9, 0), None)]}
-    assert planning.ranges(starts, ends, cuts, {"b": 5}) == [
-        Range("a", ZERO, StreamId(4, 0), 0, 3),
-        Range("a", StreamId(4, 0), StreamId(9, 0), 1, None),
-        Range("b", ZERO, StreamId(1, 0), 0, 5),
-    ]
 
 
 RANGES = st.lists(
@@ -145,14 +63,6 @@ def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, e
         assert len(tasks) == len(ranges) or len(tasks) <= max(
             cores, sum(part.count or 0 for part in ranges) // 100_000 + 1
         )
-
-
-def test_many_small_ranges_make_few_even_tasks() -> None:
-    """A thousand ranges of equal size become one task per core, of nearly equal size."""
-    ranges = [Range(f"s{n:04}", ZERO, ZERO, 0, 200) for n in range(1000)]
-    counts = planning.tasks(ranges, LimitOptions(), 6)
-    assert len(counts) == 6
-    assert max(counts) - min(counts) <= 1
 
 
 @unhurried

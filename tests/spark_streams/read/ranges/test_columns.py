@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
-from spark_streams.read.ranges.task import RangePartition
+from spark_streams.read.query.partition import RangePartition
 from streamclient import pool
 from streamclient.capabilities import Capabilities
 from streamclient.codec import reference
@@ -241,17 +241,6 @@ def test_pages_of_large_values_have_few_entries(client: redis.Redis, connection:
     counts = [page.count for page in columns(connection, "s", ZERO, LAST, 10_000)]
     assert sum(counts) == 512
     assert max(counts[:5]) <= 8
-
-
-@pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
-def test_a_value_that_looks_like_an_entry_loses_no_rows(
-    client: redis.Redis, connection: Connection, value: bytes
-) -> None:
-    """Values that look like entries cause no lost and no repeated rows."""
-    for ms in range(1, 200):
-        client.xadd("s", {"n": value}, id=f"{ms}-0")
-    assert numbers(columns(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
-    assert connection.command("PING") == b"PONG"
 
 
 def test_capabilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:

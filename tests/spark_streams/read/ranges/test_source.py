@@ -33,14 +33,6 @@ def test_batches_follow_each_other(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_a_stream_is_split(site: Site) -> None:
-    """minPartitions divides a batch into ranges of equal size in the order of the stream."""
-    site.add("s", 1000)
-    query = site.query(stream="s", minPartitions=4)
-    assert numbers(query.trigger() or []) == list(range(1000))
-    assert query.partitions == [[250] * 4]
-
-
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sizes of partitions are within one percent of the average, and the driver parses few of the IDs."""
     site.add("s", 3000)
@@ -52,14 +44,6 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
     assert len(parsed) < 500
     assert numbers(query.run()) == list(range(3000))
     assert all(abs(size - 1500) <= 15 for size in query.partitions[0])
-
-
-def test_a_limited_batch_is_split_evenly(site: Site) -> None:
-    """Partitions of a batch within a limit have equal sizes."""
-    site.add("s", 20_000)
-    query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=1701)
-    assert numbers(query.trigger() or []) == list(range(1701))
-    assert all(abs(size - 1701 / 2) <= 17 for size in query.partitions[0])
 
 
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,17 +81,6 @@ def test_no_partition_has_more_than_its_limit(site: Site) -> None:
     assert query.partitions == [first, first]
 
 
-def test_streams_share_partitions(site: Site) -> None:
-    """A large stream is divided into partitions; a small stream shares a partition with a range of the large stream."""
-    site.add("big", 900)
-    site.add("small", 10)
-    query = site.query(streams="big,small", minPartitions=4)
-    query.trigger()
-    assert sum(query.partitions[0]) == 910
-    assert len(query.partitions[0]) == 4
-    assert max(query.partitions[0]) < 250
-
-
 def test_cursor_only_moves_the_group(site: Site) -> None:
     """With ack=cursor, nothing is pending, and the group's last delivered ID is the finished position."""
     site.add("s", 20)
@@ -118,15 +91,6 @@ def test_cursor_only_moves_the_group(site: Site) -> None:
     assert (site.group()["pending"], site.group()["last-delivered-id"]) == (0, b"10-1")
     assert query.trigger() is None
     assert site.group()["last-delivered-id"] == b"20-1"
-
-
-def test_none_does_not_change_the_group(site: Site) -> None:
-    """With ack=none, the group only defines the start and is not changed."""
-    site.add("s", 20)
-    site.client.xgroup_create("s", "g", "5-1")
-    query = site.query(stream="s", group="g", ack="none", startingOffsets="group")
-    assert numbers(query.drain()) == list(range(5, 20))
-    assert (site.group()["pending"], site.group()["last-delivered-id"]) == (0, b"5-1")
 
 
 def test_a_pattern_finds_new_streams(site: Site) -> None:
@@ -219,15 +183,6 @@ def test_a_batch_waits_for_enough_entries(site: Site) -> None:
     site.add("s", 1, first=15)
     query.restart(maxTriggerDelay="0")
     assert len(query.trigger() or []) == 1
-
-
-def test_available_now_ends_at_the_end_of_the_streams(site: Site) -> None:
-    """An availableNow query does not read entries that are added after its start."""
-    site.add("s", 25)
-    query = site.query(stream="s", maxEntriesPerTrigger=10)
-    query.reader.prepareForTriggerAvailableNow()
-    site.add("s", 25, first=25)
-    assert len(query.drain()) == 25
 
 
 def test_available_now_trims_its_only_batch(site: Site) -> None:
@@ -371,23 +326,6 @@ def test_a_start_in_the_future(site: Site) -> None:
     site.add("s", 1, first=50)
     site.add("s", 1, first=150)
     assert numbers(waiting.drain()) == [150]
-
-
-def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
-    """With `groupIdPrefix`, two queries have different groups, and a restart with the checkpoint keeps its group."""
-    site.add("s", 2)
-    first, second = (site.query(stream="s", groupIdPrefix="app") for _ in range(2))
-    assert numbers(first.drain()) == numbers(second.drain()) == [0, 1]
-    names = {group["name"] for group in site.client.xinfo_groups("s")}
-    assert len(names) == 2
-    assert all(name.startswith(b"app-") for name in names)
-    first.reader.stop()
-    first.restart()
-    site.add("s", 1, first=2)
-    assert numbers(first.drain()) == [2]
-    assert {group["name"] for group in site.client.xinfo_groups("s")} == names
-    first.reader.stop()
-    second.reader.stop()
 
 
 def test_only_the_embedded_engine_is_reported_as_private() -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
-from spark_streams.read.query.planning import SharedFacts, plan_shared
+from spark_streams.read.shared.source import plan_shared
 from streamwire.stream_id import ZERO
 
 
 def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, number: int = 7, **limits: Any) -> Offsets:
-    facts = SharedFacts(lag, claims, Source("shared"), starts, cores=8)
-    return plan_shared(number, 3, facts, LimitOptions(**limits))
+    options = LimitOptions(**limits)
+    return plan_shared(number, 3, lag, claims, options, source=Source("shared"), starts=starts, cores=8)
 
 
 def batch_of(end: Offsets) -> SharedBatch:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.plan import BatchPlan, plan, tasks_between
+from spark_streams.read.query.planning import Part, plan, tasks_between
 from streamclient.streams.states import Range
 from tests.spark_streams.read.memory import Memory, Stream, at
 
@@ -35,19 +35,19 @@ def case(why: str, streams: str, batch: str, **parameters: Any) -> Case:
     return Case(why, streams, parameters, batch)
 
 
-def planned(memory: Memory, begin: Offsets, **parameters: Any) -> BatchPlan:
-    """Return the plan for these streams; `parameters` are limits and facts."""
+def planned(memory: Memory, begin: Offsets, **parameters: Any) -> tuple[Offsets, dict[str, Part]]:
+    """Return the end of the planned batch, and its parts by stream; `parameters` are limits and facts."""
     limits = LimitOptions(**{name: value for name, value in parameters.items() if name in _LIMITS})
     memory.counts_cheaply = parameters.pop("counts_cheaply", False)
     facts = memory.facts(**{name: value for name, value in parameters.items() if name not in _LIMITS})
-    return plan(begin, facts, limits, memory)
+    parts = {name: stream.part for name, stream in memory.streams.items()}
+    return plan(begin, list(parts.values()), facts, limits, memory), parts
 
 
-def text(begin: Offsets, found: BatchPlan) -> str:
+def text(begin: Offsets, end: Offsets) -> str:
     """Return the batch as text: each range with its number of entries, tasks separated by bars; "-" if the batch is
     empty.
     """
-    end = found.end
     if end is begin:
         return "-"
     parts = [" ".join(map(_range, task)) for task in tasks_between(begin, end)]
@@ -151,7 +151,7 @@ def test_a_batch_has_these_entries(example: Case) -> None:
     """The entries of a batch follow from the streams, the limits and the other facts."""
     memory = Memory.of(example.streams)
     begin = memory.begin
-    assert text(begin, planned(memory, begin, **example.parameters)) == example.batch
+    assert text(begin, planned(memory, begin, **example.parameters)[0]) == example.batch
 
 
 @pytest.mark.parametrize(
@@ -178,31 +178,27 @@ def test_a_plan_sends_only_the_requests_it_needs(streams: str, parameters: dict[
 
 
 def test_streams_without_new_entries_are_quiet() -> None:
-    """Streams without entries for the batch are quiet; a loss, a new stream or a retired one still changes the next
-    offset.
-    """
+    """Streams without entries for the batch are quiet, and their losses are counted."""
     memory = Memory.of("a 1-4 @4; b 1-4 @4 lost=2; c - new; d 1-4; e none @2 retired")
-    found = planned(memory, memory.begin)
-    assert (found.quiet.keys(), found.noted, found.moved) == ({"a", "b", "c", "e"}, {"b", "c", "e"}, {"d"})
-    assert found.read.keys() == {"a", "b", "d", "c"}
-    assert (found.end.lost, found.end.streams.keys()) == ({"b": 2}, {"a", "b", "c", "d"})
-    assert found.losses.keys() == {"b"}
-    assert found.end.cuts == {}
+    end, parts = planned(memory, memory.begin)
+    assert {name for name, part in parts.items() if part.is_quiet} == {"a", "b", "c", "e"}
+    assert {name for name, part in parts.items() if part.is_read} == {"a", "b", "d", "c"}
+    assert (end.lost, end.streams.keys(), end.cuts) == ({"b": 2}, {"a", "b", "c", "d"}, {})
 
 
 def test_a_stream_with_one_range_has_no_cuts() -> None:
     """The offset contains cuts only for streams with several ranges."""
     memory = Memory.of("a 1-3; b 1-6")
-    found = planned(memory, memory.begin, max_per_partition=4)
-    assert found.end.cuts == {"b": ((at(3), 3), (at(6), 3))}
+    end, _ = planned(memory, memory.begin, max_per_partition=4)
+    assert end.cuts == {"b": ((at(3), 3), (at(6), 3))}
 
 
 def test_a_limited_offset_has_unread_streams_and_deletions() -> None:
     """The offset of a limited batch contains unread streams, first entries, and deleted entries after its end."""
     memory = Memory.of("a 2-10 trimmed=1 deleted=11; b 1-2")
-    found = planned(memory, memory.begin, max_entries=5)
-    assert (found.is_limited, found.end.unread) == (True, {"a", "b"})
-    assert (found.end.deleted, found.end.firsts) == ({"a": at(11)}, {"a": at(2), "b": at(1)})
+    end, _ = planned(memory, memory.begin, max_entries=5)
+    assert end.unread == {"a", "b"}
+    assert (end.deleted, end.firsts) == ({"a": at(11)}, {"a": at(2), "b": at(1)})
 
 
 @pytest.mark.parametrize("finds", [True, False])
@@ -213,15 +209,15 @@ def test_streams_of_another_pattern_are_dropped(*, finds: bool) -> None:
     memory = Memory.of("a 1-4; b 1-4 @2")
     begin = memory.begin
     del memory.streams["b"]
-    found = planned(memory, begin, finds_streams=finds)
-    assert found.end.streams == {"a": at(4)} | ({} if finds else {"b": at(2)})
+    end, _ = planned(memory, begin, finds_streams=finds)
+    assert end.streams == {"a": at(4)} | ({} if finds else {"b": at(2)})
 
 
 def test_the_offset_has_the_start_of_a_first_batch() -> None:
     """A first batch that starts at the end of a stream stores that start in the offset for its replay."""
     memory = Memory.of("a 1-9 @4; b 1-9 @4")
-    found = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
-    assert found.end.jumps == {"a": at(4)}
+    end, _ = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
+    assert end.jumps == {"a": at(4)}
 
 
 @st.composite
@@ -255,17 +251,17 @@ def test_batches_have_every_entry_once(memory: Memory, limits: dict[str, Any]) -
     left = {name: memory.between(name, at(state.after), at(999)) for name, state in memory.streams.items()}
     begin = memory.begin
     for turn in range(1, 400):
-        found = planned(memory, begin, **limits, rotation=turn)
-        if found.end is begin:
+        end, _ = planned(memory, begin, **limits, rotation=turn)
+        if end is begin:
             break
-        tasks = tasks_between(begin, found.end)
+        tasks = tasks_between(begin, end)
         ranges = list(chain.from_iterable(tasks))
         entries = {part: memory.between(part.stream, part.after, part.upto) for part in ranges}
         assert all(part.count in (None, len(ids)) for part, ids in entries.items())
         assert sum(map(len, entries.values())) <= limits.get("max_entries", 10**9)
         assert all(len(ids) <= limits.get("max_per_partition", 10**9) for ids in entries.values())
         for stream in memory.streams:
-            after, upto = begin.of(stream), found.end.of(stream)
+            after, upto = begin.of(stream), end.of(stream)
             parts = [part for part in ranges if part.stream == stream]
             assert upto >= after
             assert [part.after for part in parts] + [upto] == [after] + [part.upto for part in parts]
@@ -273,5 +269,5 @@ def test_batches_have_every_entry_once(memory: Memory, limits: dict[str, Any]) -
             assert batch == left[stream][: len(batch)]
             left[stream] = left[stream][len(batch) :]
             memory.streams[stream].after = upto.ms
-        begin = found.end
+        begin = end
     assert not any(left.values())
