@@ -17,13 +17,13 @@ Spark finds a registered source only through the active session of the calling t
 has started itself has none. So the wrappers also make the builder's session the active one.
 
 A batch that is repeated must have the same rows, except with `writeMode=staged`. Only here are both the options and the
-plan known, so writes warn if the plan is not deterministic.
+plan known, so writes warn if the plan is not deterministic. A client of Spark
+Connect has no analyzed plan.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,13 +34,6 @@ from spark_streams.config import options as parsing
 from spark_streams.errors import fail
 
 FORMAT = "pystreams"
-
-#: The functions of Spark whose values differ when a batch is repeated, in the text of a Spark Connect plan.
-_RANDOM = re.compile(
-    r"\b(uuid|rand|randn|random|randstr|uniform|shuffle|monotonically_increasing_id|spark_partition_id"
-    r"|input_file_name)(?=\(|\"$)",
-    re.MULTILINE,
-)
 
 _batches = 0  # number of functions of Connect's `foreachBatch` that are running in this process
 
@@ -73,8 +66,7 @@ def install(*, connect: bool) -> None:
         for method in methods:
             original = getattr(kind, method)
             if not hasattr(original, "checks_pystreams"):
-                ways = (_of_connect, lambda _: {}, _causes_in_connect) if connect else (_of_spark, _activate, _causes)
-                setattr(kind, method, _checked(original, check, *ways))
+                setattr(kind, method, _checked(original, check, connect=connect))
     if connect:
         kind = import_module(f"{package}.streaming.readwriter").DataStreamWriter
         original = kind.foreachBatch
@@ -83,15 +75,11 @@ def install(*, connect: bool) -> None:
 
 
 def _checked(
-    original: Callable[..., Any],
-    check: Callable[[Mapping[str, str]], None],
-    builder_of: Callable[[Any], tuple[str | None, dict[str, str]]],
-    prepare: Callable[[Any], dict[str, str]],
-    causes_in: Callable[[Any, bool], set[str]],
+    original: Callable[..., Any], check: Callable[[Mapping[str, str]], None], *, connect: bool
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def called(builder: Any, *words: Any, **named: Any) -> Any:
-        form, given = builder_of(builder)
+        form, given = _of_connect(builder) if connect else _of_spark(builder)
         path = words[0] if words else named.get("path")
         form = (words[1] if len(words) > 1 else named.get("format")) or form
         if form is not None and form.lower() == FORMAT:
@@ -102,9 +90,11 @@ def _checked(
             options = {name: value for name, value in given.items() if name.lower() not in folded}
             options |= {name: _text(value) for name, value in further.items()}
             check(options)
-            named |= parsing.of_environment(options) | prepare(builder)
-            if original.__name__ != "load" and (warning := _warning(original, options, builder, causes_in)):
-                warnings.warn(warning, stacklevel=2)
+            named |= parsing.of_environment(options)
+            if not connect:
+                named |= _activate(builder)
+                if original.__name__ != "load" and (warning := _warning(original, options, builder)):
+                    warnings.warn(warning, stacklevel=2)
         return original(builder, *words, **named)
 
     called.checks_pystreams = True  # type: ignore[attr-defined]
@@ -143,19 +133,14 @@ def within_batch() -> Iterator[None]:
         _batches -= 1
 
 
-def _warning(
-    original: Callable[..., Any],
-    options: Mapping[str, str],
-    builder: Any,
-    causes_in: Callable[[Any, bool], set[str]],
-) -> str:
+def _warning(original: Callable[..., Any], options: Mapping[str, str], builder: Any) -> str:
     """Return a warning if the rows of a write may differ when it is repeated, and its mode does not allow that."""
     folded = {name.lower(): value for name, value in options.items()}
     mode = folded.get("writemode", "exactlyOnce")
     if mode.lower() not in ("exactlyonce", "atomic"):
         return ""
     try:
-        causes = causes_in(builder, original.__name__ != "save" or "writeid" in folded)
+        causes = _causes(builder, original.__name__ != "save" or "writeid" in folded)
     except Exception:  # noqa: BLE001 - this Spark has other internals, which must not prevent a write
         return ""
     if not causes:
@@ -205,14 +190,6 @@ def _functions_in(expression: Any) -> set[str]:
 def _items(sequence: Any) -> list[Any]:
     """Return the elements of a sequence of Scala."""
     return [sequence.apply(at) for at in range(sequence.size())]
-
-
-def _causes_in_connect(builder: Any, is_named: bool) -> set[str]:
-    """As `_causes`, from the text of the plan, which has no functions of views and of SQL."""
-    session = getattr(builder, "_session", None) or builder._spark
-    plan = builder._write_stream._child if hasattr(builder, "_write_stream") else builder._df
-    found = _RANDOM.findall(str(plan.to_proto(session.client)))
-    return {f"{name}()" for name in found} if is_named else set()
 
 
 #: Arguments of the wrapped methods that are not options.

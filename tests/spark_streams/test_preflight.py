@@ -6,14 +6,11 @@ Spark.
 
 from __future__ import annotations
 
-import re
-import warnings
 from typing import Any
 
 import pytest
 from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
-from pyspark.sql.connect import functions
-from pyspark.sql.connect.plan import Project, Range, WriteStreamOperation
+from pyspark.sql.connect.plan import WriteStreamOperation
 from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
 
@@ -136,29 +133,3 @@ def test_start_refuses_wrong_options() -> None:
         writer(checkpointLocation="/x", keycolum="a").start("s")
     with pytest.raises(OptionsError, match=r"\[INVALID_OPTION\] Option 'chunkSize' is 'many'"):
         writer(chunkSize="many").start("s")
-
-
-class Client:
-    """Stub of a client of Spark Connect."""
-
-    @staticmethod
-    def _set_relation_in_plan(plan: Any, relation: Any) -> None:
-        plan.root.CopyFrom(relation)
-
-
-class Session:
-    """Stub of a session of Spark Connect."""
-
-    client = Client
-
-
-@pytest.mark.parametrize(("mode", "warns"), [("exactlyOnce", True), ("atomic", True), ("staged", False)])
-def test_a_plan_that_is_not_deterministic_is_a_warning(mode: str, warns: bool) -> None:
-    """`start()` warns of functions whose values differ when a batch is repeated, unless the mode allows that."""
-    made = DataStreamWriter(Project(Range(0, 3, 1, None), [functions.expr("uuid()"), functions.rand()]), Session())  # type: ignore[arg-type]
-    made = made.format("pystreams").options(checkpointLocation="/x", writeMode=mode)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        made.start("s")
-    expected = rf"not deterministic \(rand\(\), uuid\(\)\).*writeMode={mode} .*Use writeMode=staged"
-    assert [bool(re.search(expected, str(each.message))) for each in caught] == [True] * warns
