@@ -74,11 +74,6 @@ class Actions:
             list(reader.read(part))
         return end
 
-    def write(self, *, overwrite: bool = False, streaming: bool = False, **options: Any) -> Any:
-        """Plan a write."""
-        source = self.source(**options)
-        return (source.streamWriter if streaming else source.writer)(schema_of(SCHEMA), overwrite)
-
 
 def _rows(reader: DataSourceReader) -> list[dict[str, Any]]:
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
@@ -106,20 +101,6 @@ def site_of_mistakes(engine_process: servers.Running) -> Iterator[Actions]:
 def actions(site_of_mistakes: Actions, monkeypatch: pytest.MonkeyPatch) -> Actions:
     monkeypatch.delenv(connect.URL, raising=False)
     return site_of_mistakes
-
-
-def _changes_consume(actions: Actions) -> None:
-    end = actions.trigger(actions.reader(stream="s", group="a", startingOffsets="earliest"))
-    actions.trigger(actions.reader(stream="s", group="a", consume="shared"), end)
-
-
-def _moves_the_group(actions: Actions) -> None:
-    reader = actions.reader(stream="s", group="b", startingOffsets="earliest")
-    end = actions.trigger(reader)
-    reader.commit(end)
-    actions.client.xgroup_setid("s", "b", "0")
-    actions.client.xadd("s", {"n": 9})
-    actions.trigger(reader, end)
 
 
 def _with_scheme(actions: Actions, scheme: str) -> str:
@@ -185,50 +166,10 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[NOT_PERMITTED\] .* to run XREADGROUP: NOPERM",
         r"ACL SETUSER unread ~s ~pystreams:\* \+echo .*\+xreadgroup .*docs/reference/permissions\.md",
     ),
-    "a misspelt option": (
-        lambda actions: actions.batch(stream="s", startingOfset="earliest"),
-        r"\[UNKNOWN_OPTION\] There is no option 'startingofset' for reading\.",
-        r"The nearest known name is 'startingOffsets'",
-    ),
-    "an option for writing when reading": (
-        lambda actions: actions.batch(stream="s", maxLen=5),
-        r"\[OPTION_ELSEWHERE\] Option 'maxlen' is for writing, and cannot be given for reading",
-        r"Remove it here",
-    ),
-    "an option of streaming reads in a batch": (
-        lambda actions: actions.batch(stream="s", maxEntriesPerTrigger=5),
-        r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it applies only to streaming reads",
-        r"not to batch reads: remove it",
-    ),
-    "an option of spark-redis": (
-        lambda actions: actions.batch(stream__keys="s"),
-        r"\[FOREIGN_OPTION\] 'stream.keys' is an option of spark-redis, not of pystreams",
-        r"Set 'stream', or 'streams' for several",
-    ),
-    "a stream in load and another as an option": (
-        lambda actions: actions.batch(path="s", stream="t"),
-        r"\[CONFLICTING_OPTIONS\] Options 'path' and 'stream' exclude each other",
-        r"Set only one of the two",
-    ),
     "no stream, as in a table of the catalog": (
         lambda actions: actions.batch(),
         r"\[MISSING_STREAM\] No stream is named",
         r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not store options",
-    ),
-    "consume changed over a checkpoint": (
-        _changes_consume,
-        r"\[CHECKPOINT_MODE\] .*written with consume=range, but this query has consume=shared",
-        r"Set consume to its old value, or start with a new checkpoint and startingOffsets=group",
-    ),
-    "a group that was moved back on purpose": (
-        _moves_the_group,
-        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*The group was moved \(XGROUP SETID\)",
-        r"To read those entries again, start with a new checkpoint and startingOffsets=group",
-    ),
-    "outputMode complete": (
-        lambda actions: actions.write(stream="o", streaming=True, overwrite=True),
-        r"\[UNSUPPORTED_OUTPUT_MODE\] .*outputMode 'complete' would replace it",
-        r"Use outputMode 'append'.*foreachBatch",
     ),
     "a database that the server does not have": (
         lambda actions: actions.batch(stream="s", url=f"{actions.url}/99"),
@@ -250,22 +191,10 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
         r"Correct the name\. .*To treat a missing stream as empty, set failOnMissingStream to false\.$",
     ),
-    "a pattern that nothing matches in a batch": (
-        lambda actions: actions.batch(streamPattern="weahter:*"),
-        r"\[STREAM_MISSING\] There is no stream that matches 'weahter:\*'",
-        r"Correct the name",
-    ),
     "a misspelt column, which requireFields makes an error": (
         lambda actions: actions.batch("statoin string, n int", stream="s", requireFields="true"),
         r"\[FIELDS_MISSING\] There is no value for 'statoin' in any of the \d rows .*have the fields 'n', 'station'",
         r"Correct the column's name \(the nearest field: 'station'\)",
-    ),
-    "a misspelt column in the first batch of a query": (
-        lambda actions: actions.trigger(
-            actions.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")
-        ),
-        r"\[FIELDS_MISSING\] There is no value for 'N'",
-        r"The option requireFields makes this an error",
     ),
     "a column of a type that no value fits, which requireFields makes an error": (
         lambda actions: actions.batch("station int, n int", stream="s", requireFields="true"),
@@ -282,20 +211,10 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
         r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
         r"Name a stream, or delete the key",
     ),
-    "an ID as a number": (
-        lambda actions: actions.batch("_id bigint", stream="s"),
-        r"\[RESERVED_COLUMN\] Column '_id' has the type bigint, but .* fills this column with the type string",
-        r"Change its type, or remove it",
-    ),
     "a group that does not exist to start from": (
         lambda actions: actions.batch(stream="s", group="none", startingOffsets="group"),
         r"\[NOTHING_FROM_GROUP\] The stream 's' has no consumer group 'none' to start from",
         r"Create the group, or set startingOffsets to a value other than 'group'",
-    ),
-    "a value that does not fit, in mode FAILFAST": (
-        lambda actions: actions.batch("station int", stream="s", mode="FAILFAST"),
-        r"\[MALFORMED_ENTRY\] The field 'station' of entry \S+ of 's' has the text 'ewr', which does not fit",
-        r"Correct the schema, or read with mode PERMISSIVE",
     ),
 }
 
