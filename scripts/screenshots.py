@@ -158,7 +158,6 @@ def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
                 lag,
                 True,
                 lag * 24,
-                lag * 90,
                 lag * 24,
                 group,
                 12,

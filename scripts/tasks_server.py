@@ -67,7 +67,6 @@ def _report(server: redis.Redis, now: int) -> None:
         lag_entries=4,
         lag_exact=True,
         lag_ms=4000,
-        lag_bytes=360,
         oldest_unread_ms=4000,
         group="archive",
         pending=0,

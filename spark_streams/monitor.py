@@ -2,7 +2,7 @@
 
     from spark_streams.monitor import StreamMonitor
     monitor = StreamMonitor.install(spark, url="redis://localhost")
-    monitor.latest["my query"].lag_max
+    monitor.latest["my query"].lag_entries
 
 The text of a monitor, and of a report, is a table.
 
@@ -253,8 +253,6 @@ class StreamMonitor(StreamingQueryListener):
             lags = _lags(connection, states, positions)
             behind_in = [stream for stream, (lag, _) in lags.items() if lag]
             firsts = server.entries.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
-            sizes = server.entries.average_bytes([(stream, positions[stream]) for stream in behind_in])
-            size_of = dict(zip(behind_in, sizes, strict=True))
             ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
             for stream, state in states.items():
                 position, (lag, exact) = positions[stream], lags[stream]
@@ -270,7 +268,6 @@ class StreamMonitor(StreamingQueryListener):
                     lag_entries=lag,
                     lag_exact=exact,
                     lag_ms=behind if state is not None else None,
-                    lag_bytes=None if lag is None else round(lag * size_of.get(stream, 0.0)),
                     oldest_unread_ms=None if lag is None else ages.get(stream, 0),
                     group=group,
                     pending=state.group.pending if state is not None and state.group is not None else None,

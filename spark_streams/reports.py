@@ -31,13 +31,12 @@ class StreamReport:
 
     `position`, `latest`: the IDs of the last entry read and of the stream's last entry. `lag_entries`: number of
     entries after `position`; an estimate if `lag_exact` is false. `lag_ms`: milliseconds between the times in the two
-    IDs; 0 if nothing has been read or the lag is 0; None if the stream does not exist. `lag_bytes`: estimated bytes of
-    the entries after `position`, from the size of the next few entries. `oldest_unread_ms`: the age in milliseconds of
-    the first entry after `position`, by its ID; 0 without one. `group`: the consumer group; None if the query has
-    no group. `pending`: number of the group's pending entries. `entries`, `entries_per_second`: entries in this batch;
-    None for a query's first batch, or if unknown. `rejected`: number of the batch's entries, in all streams of the
-    source, that mode DROPMALFORMED dropped; None for a query's first batch, or if unknown. `lost`: number of lost
-    entries that the query has noticed so far.
+    IDs; 0 if nothing has been read or the lag is 0; None if the stream does not exist. `oldest_unread_ms`: the age in
+    milliseconds of the first entry after `position`, by its ID; 0 without one. `group`: the consumer group; None if the
+    query has no group. `pending`: number of the group's pending entries. `entries`, `entries_per_second`: entries in
+    this batch; None for a query's first batch, or if unknown. `rejected`: number of the batch's entries, in all streams
+    of the source, that mode DROPMALFORMED dropped; None for a query's first batch, or if unknown. `lost`: number of
+    lost entries that the query has noticed so far.
     """
 
     query: str
@@ -48,7 +47,6 @@ class StreamReport:
     lag_entries: int | None
     lag_exact: bool
     lag_ms: int | None
-    lag_bytes: int | None
     oldest_unread_ms: int | None
     group: str | None
     pending: int | None
@@ -64,11 +62,10 @@ class QueryReport:
 
     `query`: the query's name, or its ID if it has no name. `id`: the query's ID, which stays the same after a restart.
     `rows`, `rows_per_second`: rows of the batch from this connector's sources. `batch_ms`: duration of the batch in
-    milliseconds. `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and
-    maximum lag of single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`,
-    `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`: number of the
-    batch's values that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only
-    the reports of the `EACH` streams that are furthest behind.
+    milliseconds. `lag_entries`: lag in entries over all streams. `lag_exact`: whether it is exact for every stream.
+    `pending`, `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`:
+    number of the batch's values that did not parse, by column; None if unknown. `each`: the reports of the streams. An
+    entry has only the reports of the `EACH` streams that are furthest behind.
     """
 
     query: str
@@ -79,10 +76,6 @@ class QueryReport:
     batch_ms: int
     streams: int
     lag_entries: int
-    lag_min: int
-    lag_avg: float
-    lag_max: int
-    lag_bytes: int
     oldest_unread_ms: int
     pending: int
     lost: int
@@ -104,7 +97,6 @@ def summary(
     malformed: dict[str, int] | None = None,
 ) -> QueryReport:
     """Return the report of a query whose streams have the reports `each`."""
-    lags = [report.lag_entries for report in each if report.lag_entries is not None] or [0]
     return QueryReport(
         query=query,
         id=query_id,
@@ -113,11 +105,7 @@ def summary(
         rows_per_second=rows * 1000 / batch_ms if batch_ms else None,
         batch_ms=batch_ms,
         streams=len(each),
-        lag_entries=sum(lags),
-        lag_min=min(lags),
-        lag_avg=sum(lags) / len(lags),
-        lag_max=max(lags),
-        lag_bytes=sum(report.lag_bytes or 0 for report in each),
+        lag_entries=sum(report.lag_entries or 0 for report in each),
         oldest_unread_ms=max((report.oldest_unread_ms or 0 for report in each), default=0),
         pending=sum(report.pending or 0 for report in each),
         lost=sum(report.lost for report in each),

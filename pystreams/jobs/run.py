@@ -167,7 +167,7 @@ def _watch(run: Run, query: StreamingQuery, monitor: StreamMonitor) -> None:
             seen, rows, batches = progress.batchId, rows + progress.numInputRows, batches + 1
             monitor.onQueryProgress(QueryProgressEvent(progress))
             report = monitor.latest.get(progress.name or "")
-            behind = "" if report is None else f", {round(report.lag_avg * report.streams):,} behind"
+            behind = "" if report is None else f", {report.lag_entries:,} behind"
             seconds = max(0.001, (progress.batchDuration or 0) / 1000)
             run.say(
                 f"batch {seen}: {progress.numInputRows:,} rows, {progress.numInputRows / seconds:,.0f} rows/s{behind}"

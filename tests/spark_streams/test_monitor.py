@@ -35,7 +35,6 @@ def watch(site: Site, query: Query) -> list[StreamReport]:
     monitor.report("q", 7, sources, 2000, "some-id")
     (whole,) = monitor.latest.values()
     lags = [report.lag_entries or 0 for report in found]
-    assert (whole.lag_min, whole.lag_avg, whole.lag_max) == (min(lags), sum(lags) / len(lags), max(lags))
     assert (whole.lag_entries, whole.each) == (sum(lags), tuple(found))
     assert whole.oldest_unread_ms == max(report.oldest_unread_ms or 0 for report in found)
     assert (whole.query, whole.id, whole.batch, whole.streams) == ("q", "some-id", 7, len(found))
@@ -67,8 +66,6 @@ def test_a_report(site: Site) -> None:
     assert (second.stream, second.entries, second.lost) == ("t", 2, 0)
     # The first unread entry has the ID 13-1, and the clock is 0.1 s after 1970.
     assert first.oldest_unread_ms == 100 - 13
-    assert first.lag_bytes is not None
-    assert 18 * 20 < first.lag_bytes < 20 * 60
 
 
 def test_a_monitor_and_a_report_are_tables(site: Site) -> None:
@@ -144,7 +141,7 @@ def test_an_unreachable_server_delays_a_listener_once(site: Site, caplog: pytest
 
 
 def _made(stream: str, lag: int | None) -> StreamReport:
-    return StreamReport("q", 1, stream, "1-0", "2-0", lag, True, None, None, 5, None, None, None, None, None, 0)
+    return StreamReport("q", 1, stream, "1-0", "2-0", lag, True, None, 5, None, None, None, None, None, 0)
 
 
 def test_a_stored_report_has_the_largest_lags() -> None:

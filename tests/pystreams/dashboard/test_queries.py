@@ -15,7 +15,7 @@ def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Red
     client.xgroup_create("orders", "g", "5-0")
     dashboard.wait_for_sample()
     for batch in range(3):
-        each = StreamReport("q", batch, "orders", "6-0", "7-0", 1, True, 1, 90, 1, "g", 0, 10, 5.0, 0, batch)
+        each = StreamReport("q", batch, "orders", "6-0", "7-0", 1, True, 1, 1, "g", 0, 10, 5.0, 0, batch)
         words = to_fields(summary("q", "id-of-q", batch, 100 * batch, 1000, [each]))
         client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
     client.xadd(STREAM, {"no": "report"})
@@ -35,7 +35,7 @@ def test_a_group_is_compared_with_its_query(client: redis.Redis, dashboard: Dash
     for group, at in (("behind", 2), ("even", 6), ("ahead", 8)):
         client.xgroup_create("orders", group, f"{at}-0")
     for group in ("behind", "even", "ahead", "gone", None):
-        each = StreamReport(str(group), 1, "orders", "6-0", "9-0", 3, True, 1, 90, 1, group, 0, 10, 5.0, 0, 0)
+        each = StreamReport(str(group), 1, "orders", "6-0", "9-0", 3, True, 1, 1, group, 0, 10, 5.0, 0, 0)
         words = to_fields(summary(str(group), str(group), 1, 100, 1000, [each]))
         client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
     assert {each["query"]: each["difference"] for each in dashboard.get("queries")["streams"]} == {

@@ -182,6 +182,6 @@ def fill(client: redis.Redis) -> None:
     for at in range(1, 5):
         letter = {"_original_stream": "orders", "_original_id": f"{at}-0", "_original_deliveries": 6, "_reason": "why"}
         client.xadd("failed", {**letter, "n": at}, id=f"{at}-0")
-    each = StreamReport("a query", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, "billing", 6, 10, 5.0, 0, 0)
+    each = StreamReport("a query", 3, "orders", "6-0", "10-0", 4, True, 1, 1, "billing", 6, 10, 5.0, 0, 0)
     words = to_fields(summary("a query", "id", 3, 50, 1000, [each]))
     client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))

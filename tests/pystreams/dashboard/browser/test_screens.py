@@ -454,7 +454,7 @@ def test_ticks_can_be_read(shown: Shown, client: redis.Redis) -> None:
 
 def test_a_query_without_recent_reports_is_silent(shown: Shown, client: redis.Redis) -> None:
     """A query whose last report is old is shown as silent, and one with a recent report as reporting."""
-    each = StreamReport("q", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, None, None, 10, 5.0, 0, 0)
+    each = StreamReport("q", 3, "orders", "6-0", "10-0", 4, True, 1, 1, None, None, 10, 5.0, 0, 0)
     for query, at in (("first-query", "1000-0"), ("second-query", "*")):
         words = to_fields(summary(query, query, 3, 50, 1000, [each]))
         client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)), id=at)
