@@ -449,18 +449,6 @@ def test_a_batch_missing_in_the_checkpoint_is_read_again(site: Site, caplog: pyt
     assert site.group()["pending"] == 0
 
 
-def test_a_destroyed_group_is_an_error(site: Site) -> None:
-    """Destroying the group while the query runs is an error; with failOnDataLoss=false the group is recreated."""
-    site.add("s", 5)
-    query = query_of(site)
-    query.drain()
-    site.client.xgroup_destroy("s", "g")
-    with pytest.raises(StreamError, match="GROUP_LOST"):
-        query.trigger()
-    query.restart(failOnDataLoss="false")
-    assert numbers(query.drain()) == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted"])
 def test_entries_removed_before_delivery_are_lost(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
     """Entries removed before their delivery are an error or a warning; removing entries after their delivery is
