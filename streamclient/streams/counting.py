@@ -114,7 +114,6 @@ def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
 
 _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
 _ALL = 2**62  # larger than the number of entries in any stream
-_SAMPLE = 100  # entries read to measure their average size
 
 #: A request for the ID of an entry: (stream, after, count, upto).
 Nth = tuple[str, StreamId, int, StreamId]
@@ -190,12 +189,6 @@ class Entries:
             total = None if state is None else state.entries_added
             found[stream] = None if total is None or backlog is None else total - backlog
         return found
-
-    def average_bytes(self, requested: Sequence[tuple[str, StreamId]]) -> list[float]:
-        """Return, for each (stream, after), the average size on the wire, in bytes, of the next few entries; 0 without
-        entries.
-        """
-        return [pages.average_entry_bytes(self._connection, stream, after, _SAMPLE) for stream, after in requested]
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None) -> list[list[Cut]]:
         """Return the cuts of ranges, each given with its number of parts, into parts of equal size.

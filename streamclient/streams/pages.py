@@ -26,12 +26,10 @@ from streamclient.errors import PystreamsError, error
 from streamclient.refusals import refused
 from streamclient.streams.page_size import PageSize
 from streamclient.streams.states import Range
-from streamwire.stream_id import LAST, StreamId
+from streamwire.stream_id import StreamId
 
 _COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
 _AT_ONCE, _MOST_AT_ONCE = 8, 500  # maximum number of pages, and of streams, that are requested at once to be counted
-_SAMPLE_BYTES = 1 << 18  # bytes after which sampling stops
-_SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sample's
 _HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
 _HEAD = b"*2\r\n$"  # start of an entry in a reply
 _MOST_RANGES = 256  # maximum number of ranges in one request
@@ -262,27 +260,6 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
                 total += page.count
             results.append((found, total))
     return results
-
-
-def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
-    """Return the average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
-
-    At most `sample` entries are read: first one, then increasing numbers, until they have 256 KiB in total.
-    """
-    found = size = 0
-    requested = 1
-    while found < sample and size < _SAMPLE_BYTES:
-        buffer, stop = connection.receive(
-            connection.request([command(stream, after, LAST, min(requested, sample - found))])
-        )
-        page = _page(connection, stream, buffer, stop)
-        if page is None:
-            break
-        found, size, after = found + page.count, size + stop, StreamId.parse(page.last_id())
-        if page.count < requested:
-            break
-        requested *= _SAMPLE_GROWTH
-    return size / found if found else 0.0
 
 
 def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:

@@ -68,16 +68,6 @@ def test_large_entries_stay_at_the_engine(client: redis.Redis, connection: Conne
     assert client.info("errorstats") == {}
 
 
-def test_the_average_size_is_measured_with_few_entries(client: redis.Redis, connection: Connection) -> None:
-    """Some entries are read to measure the average size: at most half a megabyte more than the first one."""
-    add(client, "s", 30, size=100_000)
-    add(client, "small", 200, size=10)
-    entries = open_server(connection).entries
-    before = client.info("stats")["total_net_output_bytes"]
-    assert entries.average_bytes([("s", ZERO), ("small", ZERO)]) == pytest.approx([100_001, 40], rel=0.25)
-    assert client.info("stats")["total_net_output_bytes"] - before < 1_200_000
-
-
 def test_changes_of_streams_are_noticed(client: redis.Redis, connection: Connection) -> None:
     """Added and deleted entries and new and missing streams are noticed, and a wait ends with the first entry."""
     add(client, "s", 5)
