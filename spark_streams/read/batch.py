@@ -20,7 +20,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail, headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
-from spark_streams.read.query.partition import RangePartition, TaskReader, known_of
+from spark_streams.read.query.partition import RangePartition, TaskReader
 from spark_streams.read.query.selection import check_exist, streams_of
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
@@ -90,7 +90,7 @@ class BatchReader(TaskReader, DataSourceReader):
                 options.page_size,
                 fails=options.fails,
                 checks_fields=True,
-                known=known_of(task, known),
+                known={part.stream: known[part.stream] for part in task},
             )
             for task in tasks
         ]

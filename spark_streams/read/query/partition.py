@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -143,7 +143,7 @@ class RangePartition(QueryPartition):
     page_size: int
     fails: bool = True
     checks_fields: bool = False
-    known: tuple[tuple[str, Known], ...] = ()
+    known: Mapping[str, Known] = field(default_factory=dict)
 
     @property
     def streams(self) -> list[str]:
@@ -171,11 +171,10 @@ class RangePartition(QueryPartition):
 
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
         """Yield each stream that has lost entries of a range, with the error."""
-        known = dict(self.known)
         states = open_server(connection).states.of([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():
             stream = part.stream
-            loss = find_missing(part, known.get(stream, Known(part.upto)), states[stream], found)
+            loss = find_missing(part, self.known.get(stream, Known(part.upto)), states[stream], found)
             if loss is not None:
                 yield stream, loss.error(stream, self.address)
 
@@ -186,8 +185,3 @@ def _id(ids: Any, at: int) -> StreamId:
 
 def _state(connection: Connection, stream: str) -> StreamState | None:
     return open_server(connection).states.of([stream], None)[stream]
-
-
-def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:
-    """Return the known facts of the streams in these ranges, for a partition."""
-    return tuple((stream, known[stream]) for stream in dict.fromkeys(part.stream for part in parts))

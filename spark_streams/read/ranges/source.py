@@ -24,7 +24,7 @@ from spark_streams.read.query.offsets import (
     source_of,
     source_without_begin,
 )
-from spark_streams.read.query.partition import RangePartition, known_of
+from spark_streams.read.query.partition import RangePartition
 from spark_streams.read.query.planning import (
     Facts,
     Part,
@@ -277,7 +277,7 @@ class RangeSource:
                     ranges,
                     options.page_size,
                     fails=options.fails,
-                    known=known_of(ranges, known),
+                    known={part.stream: known[part.stream] for part in ranges},
                 )
                 planned.append(made)
         return planned
