@@ -20,7 +20,7 @@ In such a range, the deletion of an entry is not detected if a larger ID was del
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -201,6 +201,12 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
     elif deleted > after:
         missing = None
     return Baseline(after, added, deleted, missing=missing)
+
+
+def of_entries(ids: Sequence[bytes]) -> Loss:
+    """Return the loss of pending entries that no longer exist. The IDs are in order or of several consumers."""
+    parsed = sorted(map(StreamId.parse, ids))
+    return Loss("", parsed[0].before(), upto=parsed[-1], count=len(ids))
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:

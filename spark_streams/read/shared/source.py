@@ -36,7 +36,6 @@ from spark_streams.read.shared.task import (
     SharedPartition,
     SharedTask,
     batch_of,
-    entries_lost,
     ledger_key,
     prefix_of,
 )
@@ -433,11 +432,9 @@ class SharedSource:
                 found.setdefault(stream, []).extend(row[0] for row in rows)
         lost = removed(connection, [(stream, self._group, ids, states[stream]) for stream, ids in found.items()])
         gone = {stream: ids for stream, ids in zip(found, lost, strict=True) if ids}
-        problems = {stream: entries_lost(self._address, stream, ids) for stream, ids in gone.items()}
-        if problems and self._options.fails:
-            raise first_of(problems)
+        losses = {stream: loss.of_entries(ids) for stream, ids in gone.items()}
+        loss.raise_or_warn(losses, self._address, fails=self._options.fails)
         for stream, ids in gone.items():
-            _log.warning("%s", problems[stream])
             self._count_lost(stream, len(ids))
             connection.commands(
                 [("XACK", stream, self._group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.errors import PystreamsError, ServerError, StreamError, error, fail
+from spark_streams.errors import PystreamsError, ServerError, StreamError, fail
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.partition import Delivered, QueryPartition
@@ -94,6 +94,16 @@ class SharedTask:
         """The partition's field in the ledger."""
         return f"{self.batch}-{self.partition}"
 
+    @property
+    def ledger(self) -> bytes:
+        """The key of the ledger."""
+        return ledger_key(self.stream, self.group, self.prefix)
+
+    @property
+    def reader(self) -> Consumer:
+        """The consumer, for which entries are read."""
+        return Consumer(self.stream, self.group, self.consumer, self.page_size)
+
 
 def ledger_key(stream: str, group: str, prefix: str) -> bytes:
     """Return the key of the ledger. It is in the stream's slot."""
@@ -124,13 +134,6 @@ def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[byte
         foreign = batch is None and task.claim_idle is not None and prefix_of(info[b"name"]) not in task.living
         if int(info[b"pending"]) and (dead or foreign):
             yield info[b"name"], 0 if dead or task.claim_idle is None else task.claim_idle
-
-
-def entries_lost(address: Address, stream: str, ids: Sequence[bytes]) -> PystreamsError:
-    """Return the error for pending entries that no longer exist. The IDs are in order or of several consumers."""
-    parsed = sorted(map(StreamId.parse, ids))
-    count = f"{len(ids)} entries"
-    return error("ENTRIES_LOST", stream=stream, address=address, after=parsed[0].before(), upto=parsed[-1], count=count)
 
 
 def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
@@ -268,7 +271,7 @@ def _read(connection: Connection, tasks: Sequence[SharedTask]) -> _Found:
         nonlocal link, refusal
         link, refusal = None, "another client keeps changing the ledger"
         try:
-            link = connection.link(_key(tasks[0]))  # WATCH is valid on one link only
+            link = connection.link(tasks[0].ledger)  # WATCH is valid on one link only
             return _attempt(connection, link, tasks)
         except RefusedForNowError as cause:
             refusal = str(cause)
@@ -287,8 +290,8 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
     # Request the states first: EXEC ends a WATCH.
     state_reads = server.states.requests(streams, group)
-    commands: list[Command] = [*state_reads, ("WATCH", *map(_key, tasks))]
-    commands += [("HMGET", _key(task), DONE, task.line) for task in tasks]
+    commands: list[Command] = [*state_reads, ("WATCH", *(task.ledger for task in tasks))]
+    commands += [("HMGET", task.ledger, DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, group, "-", "+", 1, task.consumer) for task in tasks]
     answers = link.pipeline(commands)
     watched, *replies = answers[len(state_reads) :]
@@ -321,8 +324,10 @@ def _attempt(connection: Connection, link: Link, tasks: Sequence[SharedTask]) ->
         _check_losses(connection, fresh, states)
         claims = _claims(connection, fresh, states)
         fresh = [task for task in fresh if task in claims]
-    reads = {task: Read(_consumer(task), _first(task), task.reads, claims[task]) for task in fresh}
-    reads |= {task: Read(_consumer(task), _first(task), again=True) for task in again}
+    reads = {
+        task: Read(task.reader, ("HSET", task.ledger, task.line, task.run), task.reads, claims[task]) for task in fresh
+    }
+    reads |= {task: Read(task.reader, ("HSET", task.ledger, task.line, task.run), again=True) for task in again}
     if not reads:
         link.pipeline([("UNWATCH",)])
         return found
@@ -353,31 +358,15 @@ def _sort(connection: Connection, executed: Mapping[SharedTask, list[Body] | Exc
             else:
                 found.together[task] = result
     counted = [(task, page) for task, page in apart if task.counts or task.max_deliveries is not None]
-    deliveries = group_pages.deliveries(connection, [(_consumer(task), page.id_texts()) for task, page in counted])
+    deliveries = group_pages.deliveries(connection, [(task.reader, page.id_texts()) for task, page in counted])
     by_page = {id(page): counts for (_, page), counts in zip(counted, deliveries, strict=True)}
     for task, page in apart:
         found.apart.setdefault(task, []).append((page, by_page.get(id(page))))
 
 
-def _key(task: SharedTask) -> bytes:
-    return ledger_key(task.stream, task.group, task.prefix)
-
-
-def _first(task: SharedTask) -> Command:
-    """Return the command that writes the task's line in the ledger."""
-    return ("HSET", _key(task), task.line, task.run)
-
-
-def _consumer(task: SharedTask) -> Consumer:
-    return Consumer(task.stream, task.group, task.consumer, task.page_size)
-
-
-def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> None:
+def _lost(connection: Connection, task: SharedTask, missing: Sequence[bytes]) -> None:
     """Report entries that were delivered to a consumer and trimmed or deleted since."""
-    problem = entries_lost(connection.address, task.stream, missing)
-    if task.fails:
-        raise problem
-    _log.warning("%s", problem)
+    loss.raise_or_warn({task.stream: loss.of_entries(missing)}, connection.address, fails=task.fails)
 
 
 def _check_losses(
@@ -409,7 +398,7 @@ def _claims(
             with _tolerating(task):
                 if isinstance(reply, ResponseError):
                     claims.pop(task)
-                    raise group_pages.refusal(connection, _consumer(task), reply)
+                    raise group_pages.refusal(connection, task.reader, reply)
                 found[task] = reply
         return found
 
@@ -436,7 +425,7 @@ def _claims(
 
 def _history(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     """Yield the entries pending for the task's consumer."""
-    for page, counts, ours, missing in group_pages.history(connection, _consumer(task)):
+    for page, counts, ours, missing in group_pages.history(connection, task.reader):
         if missing:
             _lost(connection, task, missing)
         if page.count:
