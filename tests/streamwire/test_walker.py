@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamwire.frames import fields_of
 from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, marks
 
 WORDS = st.one_of(
@@ -80,3 +81,9 @@ def test_marks_are_the_offsets_of_a_byte() -> None:
         for at in offsets:
             data[at] = 42
         assert marks(np.frombuffer(data, np.uint8), 42).tolist() == offsets
+
+
+def test_a_frame_with_a_null_is_no_frame() -> None:
+    """A negative length raises an error instead of moving backwards."""
+    with pytest.raises(ValueError):
+        fields_of(b"*2\r\n$3\r\n1-1\r\n*2\r\n$-1\r\n$1\r\nx\r\n")
