@@ -8,12 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import hiredis
+
 from engine.core.dispatch import Core
 from engine.core.environment.host import Host as NoProcess
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.files import Files
+from engine.wire.encode import encoded
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US
 
@@ -129,6 +132,15 @@ class Engine:
         reply = self.core.execute(self.session, argv, self.now_us)
         self.end_iteration()
         return reply.text.decode() if isinstance(reply, CommandError) else reply
+
+    def ask(self, *words: Any) -> Any:
+        """Run a command of any words, and return its reply as a client sees it."""
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = self.core.execute(self.session, argv, self.now_us)
+        self.end_iteration()
+        reader = hiredis.Reader()
+        reader.feed(encoded(reply))
+        return reader.gets()
 
     def flush_effects(self) -> None:
         effects = self.core.changes.effects[:]

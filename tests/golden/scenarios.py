@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import hiredis
 import redis
 
-from engine.wire.encode import encoded
 from spark_streams.write.publishing import Mover
 from spark_streams.write.records import ChunkState
 from tests.engine.core.formats import real_files
@@ -193,23 +191,9 @@ WRITTEN = [name for name in ENGINES if name != "log-after-commands"]
 OF_COMMANDS = ("log", "log-after-commands")
 
 
-def _ask(engine: Engine) -> Callable[..., Any]:
-    """Return a function that runs commands on the engine and returns replies as a client sees them."""
-
-    def ask(*words: Any) -> Any:
-        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = engine.core.execute(engine.session, argv, engine.now_us)
-        engine.end_iteration()
-        reader = hiredis.Reader()
-        reader.feed(encoded(reply))
-        return reader.gets()
-
-    return ask
-
-
 def contents(engine: Engine) -> dict[bytes, Any]:
     """Return everything that clients can see of all keys."""
-    found: dict[bytes, Any] = _plain(real_files.view(_ask(engine)))
+    found: dict[bytes, Any] = _plain(real_files.view(engine.ask))
     return found
 
 
@@ -226,7 +210,7 @@ def write_engine(directory: Path, name: str) -> dict[bytes, Any]:
     """Fill an engine on an empty directory with every type and shut it down; return its contents."""
     with small_segments():
         engine = Engine(directory, **ENGINES[name])
-        ask = _ask(engine)
+        ask = engine.ask
         assert {words[0] for words in real_files.fill(ask)} <= {"CONFIG"}
         for number in range(1, 31):
             ask("XADD", "cold", f"{number}-1", "a", number, "b", "v" * 40)

@@ -15,7 +15,6 @@ import pytest
 
 from tests import servers
 from tests.engine.core.formats import real_files
-from tests.engine.shell.durability.test_interchange import asker
 from tests.faults.engines import Engine
 from tests.servers.connection import Connection
 from tests.suite import tools
@@ -45,7 +44,7 @@ def version_of(name: str) -> str:
 def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
     """Return the state without parts that depend on the time of its creation: generated IDs, delivery times."""
     out = dict(found)
-    for key, (kind, _, content, more) in found.items():
+    for key, (kind, deadline, content, more) in found.items():
         if kind == b"stream":
             groups = {
                 name: {**group, b"pending": [(r[0], r[1], r[3]) for r in group[b"pending"]]}
@@ -54,18 +53,18 @@ def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
             content = {**content, "groups": groups}
             if key == b"sent":
                 content = [words for _, words in content["entries"]]
-        out[key] = kind, content, more
+        out[key] = kind, deadline, content, more
     return out
 
 
 def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
     """Return the state without pending records of deleted entries, which no command can create."""
-    _, _, content, _ = found[b"s"]
-    there = {entry[0] for entry in content["entries"]}
-    for group in content["groups"].values():
-        group[b"pending"] = [record for record in group[b"pending"] if record[0] in there]
-        del group[b"pel-count"]
-        group["consumers"] = sorted(group["consumers"])
+    for kind, _, content, _ in found.values():
+        for group in content["groups"].values() if kind == b"stream" else ():
+            there = {entry[0] for entry in content["entries"]}
+            group[b"pending"] = [record for record in group[b"pending"] if record[0] in there]
+            del group[b"pel-count"]
+            group["consumers"] = sorted(group["consumers"])
     return found
 
 
@@ -91,7 +90,7 @@ def test_every_type_is_exchanged_with_the_engine(name, tmp_path):
         assert client.run("SAVE") == b"OK"
     assert {value[0] for value in wanted.values()} == {b"string", b"hash", b"stream"}
     engine = engine_on(tmp_path, name)
-    assert real_files.view(asker(engine)) == wanted
+    assert real_files.view(engine.ask) == wanted
     engine.run("SAVE")
     engine.die()
     assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")
@@ -106,12 +105,11 @@ def test_data_made_by_the_engine_is_exchanged(name, tmp_path):
         refused = real_files.fill(client.run)
         wanted = without_times(real_files.view(client.run))
     engine = engine_on(tmp_path, name)
-    ask = asker(engine)
     for part in real_files.PARTS.values():
         for words in part():
             if words not in refused:
-                ask(*words)
-    made = real_files.view(ask)
+                engine.ask(*words)
+    made = real_files.view(engine.ask)
     assert without_times(made) == wanted
     engine.run("SAVE")
     assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")

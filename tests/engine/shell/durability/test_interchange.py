@@ -9,13 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import hiredis
 import pytest
 
-from engine.core.protocol.replies import CommandError
-from engine.wire.encode import encoded
 from tests import servers
-from tests.differential.exclusions import NEW
+from tests.engine.core.formats import real_files
+from tests.engine.shell.durability.test_every_type_changes_hands import as_commands, without_times
 from tests.faults.engines import Engine
 from tests.servers.connection import Connection
 from tests.suite import tools
@@ -37,72 +35,9 @@ def redis_on(directory: Path, *flags: str) -> Iterator[Callable[..., Any]]:
         yield client.run
 
 
-def facts(ask: Any) -> dict[bytes, Any]:
-    """Return everything that clients can see of all keys except the times of consumers."""
-    found: dict[bytes, Any] = {}
-    for key in sorted(ask("KEYS", "*")):
-        kind = ask("TYPE", key)
-        if kind == b"string":
-            found[key] = ask("GET", key), ask("PEXPIRETIME", key)
-        elif kind == b"hash":
-            found[key] = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
-        else:
-            found[key] = _stream(ask, key)
-    return found
-
-
-def _flat(reply: list[Any]) -> dict[bytes, Any]:
-    return dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-def _stream(ask: Any, key: bytes) -> dict[str, Any]:
-    about = _flat(ask("XINFO", "STREAM", key))
-    names = (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added", b"recorded-first-entry-id")
-    groups = {}
-    for group in map(_flat, ask("XINFO", "GROUPS", key)):
-        name = group[b"name"]
-        if not NEW:
-            # Servers before 7.2 lack rules for this value, which follows from the others.
-            del group[b"lag"]
-        pending = [
-            (entry_id, consumer, count) for entry_id, consumer, _, count in ask("XPENDING", key, name, "-", "+", 10**6)
-        ]
-        consumers = [
-            (consumer[b"name"], consumer[b"pending"]) for consumer in map(_flat, ask("XINFO", "CONSUMERS", key, name))
-        ]
-        groups[name] = {**group, "pending entries": pending, "consumer list": consumers}
-    return {
-        "entries": ask("XRANGE", key, "-", "+"),
-        "about": {name: about[name] for name in names},
-        "groups": groups,
-    }
-
-
-def asker(engine: Engine) -> Any:
-    """Return a function that runs commands on an engine without sockets and returns replies as a client sees them."""
-
-    def ask(*words: Any) -> Any:
-        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = engine.core.execute(engine.session, argv, engine.now_us)
-        engine.end_iteration()
-        assert not isinstance(reply, CommandError), reply.text
-        reader = hiredis.Reader()
-        reader.feed(encoded(reply))
-        return reader.gets()
-
-    return ask
-
-
-def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
-    """Return the state without pending records of deleted entries, which no command can restore."""
-    for value in found.values():
-        if isinstance(value, dict):
-            there = {entry[0] for entry in value["entries"]}
-            for group in value["groups"].values():
-                group["pending entries"] = [record for record in group["pending entries"] if record[0] in there]
-                group["consumer list"] = [name for name, _ in group["consumer list"]]
-                del group[b"pending"]
-    return found
+def visible(ask: Any) -> dict[bytes, Any]:
+    """Return what commands can restore of all keys, except times."""
+    return without_times(as_commands(real_files.view(ask)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -156,10 +91,10 @@ def test_the_engine_loads_the_directory_of_redis(tmp_path, seed, stamps):
         ask("DISCARD")
     # Redis 7.0 logs a read without the group's new entries-read, so compare with the values that Redis itself loads.
     with redis_on(tmp_path) as ask:
-        wanted = visible(facts(ask))
+        wanted = visible(ask)
         now_us = int(ask("TIME")[0]) * 10**6
     engine = Engine(tmp_path, now_us=now_us + 10**6)
-    assert visible(facts(asker(engine))) == wanted
+    assert visible(engine.ask) == wanted
     engine.run("XADD a * ours v")
     engine.die()
     with redis_on(tmp_path) as ask:

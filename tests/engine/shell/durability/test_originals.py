@@ -15,7 +15,6 @@ from tests import servers
 from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import file_of, key
 from tests.engine.shell.durability.test_every_type_changes_hands import without_times
-from tests.engine.shell.durability.test_interchange import asker
 from tests.faults.disk import Crash, Disk
 from tests.faults.engines import Engine
 from tests.servers.connection import Connection
@@ -179,7 +178,7 @@ def test_files_of_redis_with_other_types(tmp_path, form):
     if is_log:
         return
     engine = Engine(tmp_path, now_us=now_us, **RDB, **SKIP)
-    assert without_times(real_files.view(asker(engine))) == without_times(wanted)
+    assert without_times(real_files.view(engine.ask)) == without_times(wanted)
     engine.run("SAVE")
     engine.die()
     with servers.redis(*flags, "--dbfilename", "original-1-dump.rdb") as running, Connection(running) as client:
