@@ -93,17 +93,6 @@ def test_a_torn_end_is_reported(folder, torn):
     assert f"of {len(torn)} bytes" in output
 
 
-def test_a_command_that_fails_is_damage(folder):
-    """A log with a well-formed command that fails is damaged at that command."""
-    path = folder / INCREMENT
-    size = path.stat().st_size
-    with path.open("ab") as sink:
-        sink.write(encode([b"XADD", b"s", b"1-1", b"a", b"b"]) + encode([b"SET", b"x", b"y"]))
-    status, output = run(folder)
-    assert status == check.DAMAGED
-    assert f"damaged at byte {size}: XADD s 1-1 ... failed" in output
-
-
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--nothing"], ["no such file"]])
 def test_paths_that_cannot_be_checked(arguments, tmp_path, monkeypatch):
     """Wrong arguments, a missing path, and a file or directory of another kind give status 2."""

@@ -11,7 +11,7 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.streams.compressed.packed import Span
 from engine.settings.config import Config
-from engine.shell.housekeeping.memory import MemoryLimit, give_back, resident
+from engine.shell.housekeeping.memory import MemoryLimit
 from engine.shell.network.server import ServerHost
 from engine.shell.observation.process_facts import Facts
 from tests import servers
@@ -124,12 +124,6 @@ def test_the_limit_can_change() -> None:
     assert machine.core.admission.memory_full
     machine.core.config.change([(b"maxmemory", b"0")])
     assert not machine.core.admission.memory_full
-
-
-def test_the_process_has_a_size() -> None:
-    """The process has a resident size of more than one megabyte, and returning memory raises no error."""
-    give_back()
-    assert 1 << 20 < resident() < 1 << 40
 
 
 def info(client: Connection, name: str) -> int:

@@ -129,24 +129,6 @@ def test_a_failing_command_stops_the_stream(wrong, why):
     assert replica.fed == before
 
 
-def test_getack_is_recognised():
-    """REPLCONF GETACK is recognised and counts as part of the stream."""
-    replica = Replica()
-    asked = command(b"REPLCONF", b"GETACK", b"*")
-    replica.take(asked)
-    assert replica.intake.is_asked
-    assert replica.fed == asked
-
-
-def test_blocked_clients_get_the_master_s_entries():
-    """A client that blocks on a replica gets the entry that the master added."""
-    replica = Replica()
-    client = replica.core.open_session(1)
-    replica.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
-    replica.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
-    assert [session for session, _ in replica.core.outbox] == [client]
-
-
 def test_a_master_s_duplicate_adds_nothing():
     """An idempotent XADD without its final ID, as a master may send a duplicate, adds no entry."""
     for option in (b"IDMP p i", b"IDMPAUTO p"):

@@ -1,4 +1,4 @@
-"""Blocks of the append-only file: complete blocks are read; a torn end and changed bytes are different errors."""
+"""Blocks and commands of the append-only file, and its manifest: what is read, and what is damage."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
-from engine.shell.durability.log import HEAD_SIZE, TornError, head, pieces
+from engine.shell.durability.log import TornError, head, pieces
 from engine.shell.durability.log_files import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
 from engine.shell.durability.recovery import as_client_command, commands_in
 from tests.engine.shell.durability.lives import encode
-
-BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
 
 
 def file_of(blocks: list[bytes]) -> bytes:
@@ -24,39 +22,6 @@ def file_of(blocks: list[bytes]) -> bytes:
 
 def read(data: bytes) -> list[bytes]:
     return [data[piece.start : piece.end] for piece in pieces(memoryview(data))]
-
-
-@given(BLOCKS)
-def test_blocks_are_restored(blocks):
-    """Data written in blocks is read as the same blocks, all verified."""
-    assert read(file_of(blocks)) == blocks
-
-
-@given(BLOCKS.filter(bool), st.data())
-def test_a_truncated_file_is_torn_after_its_last_complete_block(blocks, data):
-    """A file that is cut within a block is torn at the start of that block."""
-    whole = file_of(blocks)
-    ends = [len(file_of(blocks[:count])) for count in range(len(blocks) + 1)]
-    size = data.draw(st.integers(0, len(whole)))
-    if size in ends:
-        assert read(whole[:size]) == blocks[: ends.index(size)]
-        return
-    with pytest.raises(TornError) as caught:
-        read(whole[:size])
-    assert caught.value.offset == max(end for end in ends if end <= size)
-
-
-@given(BLOCKS.filter(bool), st.data())
-def test_a_flipped_bit_is_damage_and_not_a_torn_end(blocks, data):
-    """A file with one changed bit is rejected as damaged, at the block with that bit."""
-    whole = bytearray(file_of(blocks))
-    at = data.draw(st.integers(0, 8 * len(whole) - 1))
-    whole[at // 8] ^= 1 << at % 8
-    starts = [len(file_of(blocks[:count])) for count in range(len(blocks))]
-    begin = max(start for start in starts if start <= at // 8)
-    with pytest.raises(DamagedError) as caught:
-        read(bytes(whole))
-    assert caught.value.offset in (begin, begin + HEAD_SIZE)
 
 
 def test_a_missing_first_block_is_damage():
@@ -71,7 +36,7 @@ def test_a_missing_first_block_is_damage():
 def test_commands_without_blocks_are_left_to_the_parser():
     """Commands without block heads are one unverified piece; a timestamp before them is skipped; the rest is damage."""
     commands = encode([b"SET", b"k", b"v"])
-    found = list(pieces(memoryview(b"#TS:1700000000\r\n" + file_of([])[:0] + commands)))
+    found = list(pieces(memoryview(b"#TS:1700000000\r\n" + commands)))
     assert [(piece.start, piece.proven) for piece in found] == [(16, False)]
     for other in (b"#Ts:1\r\n" + commands, b"x", b"#PS 1\r\n" + commands, b"\0" * 40):
         with pytest.raises(DamagedError):

@@ -66,23 +66,6 @@ def test_all_data_is_restored(seed, cold, tmp_path_factory):
         assert everything(again) == everything(core)
 
 
-def test_a_snapshot_shows_one_moment(tmp_path):
-    """Changes between taking the image and writing it are not in the snapshot."""
-    with small_segments():
-        core = new_core()
-        driver = Driver(core, 3)
-        driver.drive(400)
-        taken = image.capture(core.databases, core.changes.now)
-        before = everything(core)
-        now = core.changes.now_us
-        driver.drive(400)
-        assert everything(core) != before
-        psb.write(Files(), tmp_path / "x", taken)
-        core = empty_core()
-        psb.load(memoryview((tmp_path / "x").read_bytes()), core)
-        assert everything(loaded(core, now)) == before
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> bytes:
     core = new_core()
