@@ -90,7 +90,6 @@ _TABLE: tuple[Directive, ...] = (
     Directive("loglevel", choice("debug verbose notice warning"), "notice"),
     Directive("log-format", choice("legacy json"), "legacy"),
     Directive("logfile", TEXT, "", FIXED),
-    Directive("shutdown-timeout", integer(0, I32_MAX), "10"),
     Directive("enable-debug-command", choice("no yes local"), "no", FIXED),
     # data
     Directive("databases", integer(1, I32_MAX), "16", FIXED),
@@ -182,10 +181,10 @@ rdb-save-incremental-fsync rdb-version-check rdbchecksum rdbcompression rdma-bin
 rdma-rx-size repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync-max-replicas repl-mptcp
 replica-full-sync-buffer-limit replica-ignore-disk-write-errors replica-lazy-flush sanitize-dump-payload server-cpulist
 server_cpulist set-max-intset-entries set-max-listpack-entries set-max-listpack-value set-proc-title shutdown-on-sigint
-shutdown-on-sigterm slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id stream-node-max-bytes
-stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident tls-auto-reload-interval
-tls-ciphersuites tls-cluster tls-dh-params-file tls-prefer-server-ciphers tls-session-cache-size
-tls-session-cache-timeout tls-session-caching tracking-table-max-keys unixsocketgroup
+shutdown-on-sigterm shutdown-timeout slave-lazy-flush slot-migration-max-failover-repl-bytes socket-mark-id
+stream-node-max-bytes stream-node-max-entries supervised syslog-enabled syslog-facility syslog-ident
+tls-auto-reload-interval tls-ciphersuites tls-cluster tls-dh-params-file tls-prefer-server-ciphers
+tls-session-cache-size tls-session-cache-timeout tls-session-caching tracking-table-max-keys unixsocketgroup
 vset-force-single-threaded-execution zset-max-listpack-entries zset-max-listpack-value zset-max-ziplist-entries
 zset-max-ziplist-value
 """

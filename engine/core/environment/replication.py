@@ -83,22 +83,6 @@ class Replication:
         """Abandon the failover and remain the master."""
         raise CommandError(messages.NO_FAILOVER)
 
-    def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Return whether the shutdown waits for lagging replicas. NOW among SHUTDOWN's ``words`` prevents the wait.
-
-        While the shutdown waits, the client ``caller`` (if any) is blocked. If there is no wait, the calling code must
-        end the process.
-        """
-        return False
-
-    def shutdown_left(self) -> int | None:
-        """Return the remaining milliseconds for which the shutdown waits for replicas; None if it does not wait."""
-        return None
-
-    def abort_shutdown(self) -> None:
-        """Cancel the shutdown."""
-        raise CommandError(messages.NO_SHUTDOWN)
-
     # -- as a replica -----------------------------------------------------------------------------------------------
 
     def follow(self, host: bytes, port: int) -> Reply:

@@ -406,9 +406,6 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self.core.replication.delays_shutdown(frozenset(), None):
-            LOG.info("%s: shutting down after waiting for replicas", name)
-            return
         try:
             self._disk.prepare_shutdown(set())
         except CommandError:

@@ -20,7 +20,7 @@ from engine.shell.clock import Ticker
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.position import Position
 from engine.shell.observation.log_lines import LOG
-from engine.shell.replication.failover import Failover, Shutdown
+from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
 from engine.shell.replication.master import Master
 from engine.shell.replication.replica import ReplicaRole
@@ -45,9 +45,8 @@ class Node(Replication):
         self.master.may_serve = lambda: not following.is_on or following.is_up
         self.master.full_syncs.stream_db = lambda: following.stream_db if following.is_on else -1
         self._failover = Failover(core, clients, self.master, following, loop, self.offset)
-        self._shutdown = Shutdown(core, clients, self.master, loop, self.offset)
         self.master.failover_state = lambda: self._failover.shown
-        self.master.on_acknowledged = self._acknowledged
+        self.master.on_acknowledged = self._failover.check_soon
         # Requests of the core that one object answers alone.
         self.drop = self.master.drop
         self.acknowledge = self.master.acknowledge
@@ -55,9 +54,6 @@ class Node(Replication):
         self.wake_when_acknowledged = self.master.wake_when_acknowledged
         self.fail_over = self._failover.start
         self.abort_failover = self._failover.abort
-        self.delays_shutdown = self._shutdown.delays
-        self.shutdown_left = self._shutdown.left
-        self.abort_shutdown = self._shutdown.abort
         self.tell_master = following.tell_master
         self.loading = following.loading
         self._ticker: Ticker | None = None
@@ -92,10 +88,6 @@ class Node(Replication):
         self.feeds = feeds
         self._disk.log.feed = self.master.feed if feeds else None
 
-    def _acknowledged(self) -> None:
-        self._failover.check_soon()
-        self._shutdown.check_soon()
-
     def _tick(self) -> None:
         if not self._disk.is_ending:
             self.master.tick()
@@ -104,8 +96,7 @@ class Node(Replication):
         """Stop everything: the process is exiting."""
         if self._ticker is not None:
             self._ticker.stop()
-        self._failover.stop_waiting()
-        self._shutdown.stop_waiting()
+        self._failover.stop()
         self.following.stop()
         self.master.close()
 

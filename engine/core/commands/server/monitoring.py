@@ -40,7 +40,6 @@ def _human(size: int) -> str:
 def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
     now_us = facts.now_us or ctx.now_us
     uptime = max(now_us - (facts.started_us or now_us), 0) // 1_000_000
-    left = ctx.replication.shutdown_left()
     return [
         ("redis_version", REDIS_VERSION),
         ("redis_build_id", "0"),
@@ -56,7 +55,6 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("uptime_in_days", uptime // 86400),
         ("executable", facts.executable),
         ("config_file", facts.config_file),
-        *([("shutdown_in_milliseconds", left)] if left is not None else []),
         ("engine_name", "pystreams"),
         ("engine_release", ENGINE_VERSION),
         ("engine_python", facts.python),

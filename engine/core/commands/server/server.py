@@ -41,16 +41,13 @@ def time(ctx: Context, argv: list[bytes]) -> Reply:
     "admin loading stale no_multi",
 )
 def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
-    """Stops the server. ABORT cancels a shutdown that waits for replicas."""
+    """Stops the server. It does not wait for replicas, so NOW has no effect, and ABORT finds no shutdown to cancel."""
     words = [word.upper() for word in argv[1:]]
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
         raise CommandError(messages.SYNTAX)
     if b"ABORT" in words:
-        ctx.replication.abort_shutdown()
-        return OK
-    if ctx.replication.delays_shutdown(frozenset(words), ctx.session):
-        return ctx.block(argv, [], 0)
+        raise CommandError(messages.NO_SHUTDOWN)
     ctx.durability.prepare_shutdown(set(words))
     ctx.host.shut_down()
     return NO_REPLY

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import hiredis
@@ -19,7 +19,7 @@ from engine.core.protocol.replies import Reply, Steps
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.recovery import Commands
 from engine.shell.network.server import ServerHost
-from engine.shell.replication.failover import HeldWrites
+from engine.shell.replication.failover import Failover
 from engine.wire.encode import encoded
 from tests.engine.shell.network.test_replies_in_pieces import rest
 from tests.engine.shell.network.without_sockets import Shell
@@ -315,7 +315,9 @@ def test_holding_writes_for_a_failover_finishes_divided_commands(shell):
     writer = Client(shell)
     writer.send(f"HSET h {PAIRS}")
     shell.turns.run()
-    HeldWrites(core, cast(asyncio.AbstractEventLoop, shell.turns), "failover").hold(0)
+    master = SimpleNamespace(replicas={1: None}, online=[], request_acks_soon=lambda: None)
+    parts: Any = (core, shell.runner, master, SimpleNamespace(is_on=False), shell.turns, lambda: 0)
+    Failover(*parts).start(None, 0, force=False)
     assert len(core.databases[0].get(b"h")) == 40
     rest(shell)
     assert writer.replies() == [40]

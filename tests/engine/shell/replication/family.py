@@ -53,12 +53,6 @@ def contents(client: redis.Redis) -> dict[bytes, object]:
             found[key] = client.xrange(key), of_stream(client.execute_command("XINFO", "STREAM", key, "FULL"))
         elif kind == b"hash":
             found[key] = client.hgetall(key)
-        elif kind == b"set":
-            found[key] = client.smembers(key)
-        elif kind == b"zset":
-            found[key] = client.zrange(key, 0, -1, withscores=True)
-        elif kind == b"list":
-            found[key] = client.lrange(key, 0, -1)
         else:
             found[key] = client.get(key), client.pexpiretime(key)
     return found
