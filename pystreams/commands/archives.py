@@ -68,7 +68,8 @@ def export(
     form = _form(file, form)
     begin, end = times.position(start, "--from"), times.position(before, "--before")
     source = inventory.need(run.connection, stream)
-    after, upto = entries.between(run.connection, source, begin, end, run.now)
+    after = entries.after_of(run.connection, source, begin, run.now)
+    upto = min(entries.after_of(run.connection, source, end, run.now), source.last_id)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
     with archives.written(file):
         archive = archives.open_archive(file, form, chosen, resume=resume)

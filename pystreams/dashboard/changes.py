@@ -67,7 +67,7 @@ def _seek(connection: Connection, asked: Asked) -> Plan:
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), now)
     position = times.position(asked.text("to"), "to", signs="+10, -10")
     move = seeks.to_position(connection, group, position, now)
-    lag, exact = move.lag(connection)
+    ((lag, exact),) = seeks.lags_after(connection, [move])
     notes = []
     if group.pending:
         notes.append(f"Pending entries stay pending: {group.pending:,}.")

@@ -119,14 +119,6 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
     return position.id.before()
 
 
-def between(
-    connection: Connection, stream: Stream, begin: Position, end: Position, now: int
-) -> tuple[StreamId, StreamId]:
-    """Convert the positions [begin, end) to the IDs (after, upto] that `pages` takes."""
-    after = after_of(connection, stream, begin, now)
-    return after, min(after_of(connection, stream, end, now), stream.last_id)
-
-
 #: An entry with its stream's name.
 Found = tuple[bytes, Entry]
 

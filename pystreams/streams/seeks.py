@@ -144,10 +144,6 @@ class Move:
     read: int | None
     stopped_before: StreamId | None = None
 
-    def lag(self, connection: Connection) -> tuple[int | None, bool]:
-        """Return the group's lag after the move, and whether it is exact."""
-        return lags_after(connection, [self])[0]
-
     @property
     def warning(self) -> str:
         """Warning about a requested position beyond the stream's end; otherwise empty."""

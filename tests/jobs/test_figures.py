@@ -10,18 +10,9 @@ from aggregate import aggregate
 from join import join
 
 from tests.jobs.conftest import Jobs, on
-from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "origin string, time_hour timestamp, dep_delay int, flight int"
-
-
-def figures(window: str) -> str:
-    """Return a query for the number of departures and the sum of their delays, by window and airport."""
-    return (
-        f"SELECT window(time_hour, '{window}') AS window, origin, count(*) AS n, sum(dep_delay) AS minutes "
-        "FROM events GROUP BY 1, 2"
-    )
 
 
 def load(jobs: Jobs, stream: str, table: pa.Table) -> None:
@@ -37,35 +28,6 @@ def frame(table: pa.Table) -> pd.DataFrame:
     found["time_hour"] = pd.to_datetime(found["time_hour"])
     found["dep_delay"] = pd.to_numeric(found["dep_delay"])
     return found
-
-
-@long_only
-@on("redis")
-def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: pa.Table) -> None:
-    """Each window that the watermark has passed is written once by two runs, with the totals from pandas."""
-    table = departures
-    words = [
-        "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--watermark", "1h",
-        "--sql", figures("3 hours"), "--to", "figures", "--checkpoint", jobs.path("checkpoint"),
-    ]  # fmt: skip
-    load(jobs, "flights", table.slice(0, 500))
-    jobs.run(aggregate, *words)
-    load(jobs, "flights", table.slice(500))
-    jobs.run(aggregate, *words)
-    rows = frame(table)
-    start = rows["time_hour"].dt.floor("3h")
-    final = rows["time_hour"].max() - pd.Timedelta(hours=1)
-    whole = rows[start + pd.Timedelta(hours=3) <= final].assign(start=start)
-    expected = whole.groupby(["start", "origin"])["dep_delay"].agg(["size", "sum"])
-    found = {
-        (pd.Timestamp(row["window_start"]), row["origin"]): (int(row["n"]), int(row["minutes"]))
-        for row in jobs.rows("figures")
-    }
-    assert len(expected) > 5
-    assert found == {
-        key: (int(n), int(total)) for key, (n, total) in zip(expected.index, expected.to_numpy(), strict=True)
-    }
-    assert len(jobs.rows("figures")) == len(found)
 
 
 @on("redis")

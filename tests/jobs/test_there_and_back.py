@@ -11,11 +11,11 @@ import redis
 from aggregate import aggregate
 from archive import archive
 from ingest import ingest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from replay import replay
 
-from tests.jobs.conftest import Jobs, archived, on
+from tests.jobs.conftest import Jobs, on
 from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -42,29 +42,6 @@ def test_binary_values_are_archived_with_binary_only(jobs: Jobs) -> None:
     with redis.Redis.from_url(jobs.url, protocol=2) as raw:
         expected = [(b"1-1", {b"n": b"\xff\xfe", b"m": "ü".encode()}), (b"1-2", {b"n": b"text"})]
         assert raw.xrange("back") == expected
-
-
-@long_only
-@on("redis")
-def test_columns_with_reserved_names(jobs: Jobs) -> None:
-    """Columns of files may have any name, and a field that collides with a column of the archive is rejected."""
-    landing = jobs.path("landing [new] ü%20")
-    landing.mkdir()
-    (landing / "1.csv").write_text("_metadata,_row,n\na,b,1\nc,d,2\n")
-    pattern = jobs.path("landing*")
-    jobs.run(ingest, "--from", pattern, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
-    assert jobs.rows("s") == [{"_metadata": "a", "_row": "b", "n": "1"}, {"_metadata": "c", "_row": "d", "n": "2"}]
-    words = ["--stream", "s", "--to", jobs.path("days"), "--schema", "n int, Day string"]
-    with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
-        jobs.run(archive, *words)
-    directory = jobs.path("a b%20ü#c")
-    jobs.run(archive, "--stream", "s", "--to", directory, "--trim-behind")
-    assert [fields for _, fields in archived(directory)] == [
-        {"_metadata": "a", "_row": "b", "n": "1"},
-        {"_metadata": "c", "_row": "d", "n": "2"},
-    ]
-    jobs.run(replay, "--from", directory, "--to", "back", "--checkpoint", jobs.path("replay"))
-    assert jobs.client.xlen("back") == 2
 
 
 @long_only

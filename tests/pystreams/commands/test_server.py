@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,22 +148,15 @@ def hanging() -> Iterator[str]:
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("words", [("ls",), ("doctor",)])
-def test_a_server_that_hangs_is_named_and_given_up(hanging: str, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """After two seconds, a note says what is waited for; after 2.5 seconds the command fails."""
-    begin = time.monotonic()
-    error = Cli(hanging, tmp_path).failure(*words, status=5)
+def test_a_server_that_hangs_is_named_and_given_up(hanging: str, tmp_path: Path) -> None:
+    """After two seconds, a note says what is waited for; after 2.5 seconds, or --timeout, the command fails."""
+    cli = Cli(hanging, tmp_path)
+    error = cli.failure("ls", status=5)
     assert f"waiting for a reply of {hanging.removeprefix('redis://')}" in error
     assert "[SERVER_UNREACHABLE]" in error
-    assert time.monotonic() - begin < 60  # two replies of a minute each before
-
-
-def test_the_time_to_wait_can_be_set(hanging: str, tmp_path: Path) -> None:
-    """With `--timeout`, a verb gives up earlier, and no note is needed."""
-    error = Cli(hanging, tmp_path).failure("ls", "--timeout", "100ms", status=5)
-    assert "[SERVER_UNREACHABLE]" in error
-    assert "waiting" not in error
-    assert "Invalid value for '--timeout'" in Cli(hanging, tmp_path).failure("ls", "--timeout", "soon", status=2)
+    error = cli.failure("doctor", "--timeout", "100ms", status=5)
+    assert ("[SERVER_UNREACHABLE]" in error, "waiting" in error) == (True, False)
+    assert "Invalid value for '--timeout'" in cli.failure("ls", "--timeout", "soon", status=2)
 
 
 @pytest.mark.redis

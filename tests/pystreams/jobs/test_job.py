@@ -130,15 +130,6 @@ def test_options_are_split_by_use() -> None:
     assert options.for_connections(given) == {"user": "u"}
 
 
-@pytest.mark.parametrize("rate", ["inf", "0", "-1", "1e-300"])
-@pytest.mark.parametrize("flag", ["--rate", "--speed"])
-def test_an_invalid_rate_is_rejected(flag: str, rate: str) -> None:
-    """A rate that is not a positive integer, or a speed that is not positive, finite and large enough, is rejected."""
-    words = ["--from", "a", "--to", "s", "--checkpoint", "c", flag, rate, "--url", "redis://localhost:1"]
-    with pytest.raises(click.BadParameter, match=rf"'{rate}' is not a valid integer|is not in the range"):
-        replay.main(words, standalone_mode=False)
-
-
 def test_an_error_within_the_query_plan_is_not_shown() -> None:
     """The text of an error that occurs only in the query plan of Spark's message is not shown as the error."""
     plan = "\n=== Streaming Query ===\nCASE ... raise_error(format_string([ARCHIVE_NOT_TEXT] The entry %s ...))"
