@@ -12,19 +12,15 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from pystreams.errors import fail
+from pystreams.values.fields import Members
 
-
-class Fields(Protocol):
-    """An entry's fields, and the members of its decoded values by their paths, as strings."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return the value of a field or member as a string; None if the entry has neither."""
-
+#: An entry's fields as strings, with the members of its decoded values if they are decoded.
+Fields = Mapping[str, str] | Members
 
 _Holds = Callable[[Fields], bool]
 _Value = Callable[[Fields], Any]
