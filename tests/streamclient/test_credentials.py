@@ -128,23 +128,34 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
             connection.command("PING")
 
 
+@pytest.mark.parametrize(
+    ("hangs", "reason"), [(False, "LookupError: the vault is closed"), (True, "TimeoutError: no answer")]
+)
 def test_a_provider_that_fails_for_a_while_ends_no_connection(
     site: Site,
     user: redis.Redis,
     clock: Callable[[float], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    hangs: bool,
+    reason: str,
 ) -> None:
-    """While a provider fails, a connection continues with the previous credentials and a warning, and calls the
-    provider again.
+    """While a provider fails or exceeds its time limit, a new connection fails, and an existing one continues with the
+    previous credentials and a warning, and calls the provider again.
     """
-    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+    ends = threading.Event()
+    monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 0.05 if hangs else 30)
+    address = server(site, credentialProvider=PROVIDER)
+    with closing(Connection(address)) as connection:
         clock(300)
         with monkeypatch.context() as patched:
-            patched.setattr(VAULT, "get_credentials", broken)
+            patched.setattr(VAULT, "get_credentials", ends.wait if hangs else broken)
             assert connection.command("PING") == b"PONG"
-        assert "CREDENTIALS_MISSING" in caplog.text
-        assert "the vault is closed" in caplog.text
+            with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}"):
+                Connection(address)
+        ends.set()
+        assert "The connection keeps its previous login" in caplog.text
+        assert reason in caplog.text
         clock(10)
         asked = VAULT.asked
         assert connection.command("PING") == b"PONG"
@@ -220,28 +231,6 @@ def test_an_invalid_result_of_a_provider_is_refused(
     ) as refused:
         Connection(server(site, credentialProvider=PROVIDER))
     assert not [secret for secret in (OLD, NEW) if secret in str(refused.value)]
-
-
-def test_a_provider_that_hangs_is_an_error(
-    site: Site,
-    user: redis.Redis,
-    clock: Callable[[float], None],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """If a provider exceeds its time limit, a new connection fails, and an existing one continues with a warning."""
-    ends = threading.Event()
-    try:
-        with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
-            monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 0.05)
-            monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
-            clock(300)
-            assert connection.command("ACL", "WHOAMI") == b"job"
-            assert "keeps its previous login" in caplog.text
-        with pytest.raises(ServerError, match=r"\[CREDENTIALS_MISSING\].*TimeoutError: no answer within"):
-            Connection(server(site, credentialProvider=PROVIDER))
-    finally:
-        ends.set()
 
 
 @pytest.mark.parametrize(
