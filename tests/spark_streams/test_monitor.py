@@ -184,15 +184,6 @@ def test_options_of_a_read_are_refused() -> None:
         StreamMonitor("redis://127.0.0.1:1", failOnDataLoss="false")
 
 
-def test_a_listener_does_not_fail_without_a_server(caplog: pytest.LogCaptureFixture) -> None:
-    """If the server is unreachable, the listener logs a warning and does not fail."""
-    monitor = StreamMonitor("redis://127.0.0.1:1", retryTimeoutMs="0")
-    offset = '{"version": 4, "streams": {"s": "1-1"}, "source": {"consume": "range", "query": "1"}}'
-    with caplog.at_level(logging.WARNING, "spark_streams"):
-        monitor.report("q", 1, [(None, offset, 1)], 1000)
-    assert "SERVER_UNREACHABLE" in caplog.text
-
-
 def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     """A monitor in a Spark Connect client needs a url, because the client must not start an engine; in the driver it is
     optional.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,28 +15,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.read.query.partition import RangePartition
 from streamclient.config import address
 from streamclient.connection import Connection
-from streamclient.streams.counting import Entries
 from tests.spark_streams.driver import Site, schema_of
-
-PLANS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "split": {"minPartitions": 3},
-    "split by size": {"maxEntriesPerPartition": 7},
-    "small pages": {"pageSize": 4},
-    "from an ID": {"startingOffsets": "11-1", "pageSize": 4},
-    "to an ID": {"endingOffsets": "35-1", "pageSize": 4},
-    "between IDs": {"startingOffsets": "11-1", "endingOffsets": "35-1"},
-    "between IDs, split": {"startingOffsets": "11-1", "endingOffsets": "35-1", "minPartitions": 3},
-    "sampled": {"minPartitions": 3},
-}
-
-
-@pytest.fixture(params=[*PLANS])
-def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Options of a plan. The limits for exact counts are lowered for a plan that is sampled."""
-    if request.param == "sampled":
-        monkeypatch.setattr(Entries, "counted", 1)
-    return PLANS[request.param]
 
 
 class Frame:
@@ -64,63 +42,22 @@ class Frame:
         return found
 
 
+#: Events after the first page of a stream of 4,000 entries was read.
 EVENTS: dict[str, Callable[[Site], object]] = {
-    "trimmed": lambda site: site.client.xtrim("s", maxlen=20, approximate=False),
-    "trimmed to nothing": lambda site: site.client.xtrim("s", maxlen=0, approximate=False),
-    "trimmed while it grows": lambda site: (
-        site.add("s", 40, first=40),
-        site.client.xtrim("s", maxlen=40, approximate=False),
-    ),
-    "one deleted": lambda site: site.client.xdel("s", "23-1"),
+    "trimmed": lambda site: site.client.xtrim("s", maxlen=100, approximate=False),
+    "one deleted": lambda site: site.client.xdel("s", "3999-1"),
     "deleted": lambda site: site.client.delete("s"),
     "made again, later IDs": lambda site: (site.client.delete("s"), site.add("s", 40, first=100)),
-    "made again, some of its IDs": lambda site: (
-        site.client.delete("s"),
-        site.add("s", 20),
-        site.add("s", 1, first=39),
-    ),
-    "made again, trimmed": lambda site: (
-        site.client.delete("s"),
-        site.add("s", 40),
-        site.client.xtrim("s", maxlen=20, approximate=False),
-    ),
 }
-CONDITIONS = {"trimmed": "ENTRIES_LOST", "one": "ENTRIES_LOST", "deleted": "STREAM_LOST", "made": "_LOST"}
 
 
-@pytest.mark.parametrize("event", [*EVENTS])
-def test_a_removal_between_two_actions_is_an_error(
-    site: Site, plan: dict[str, Any], event: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A removal between two actions fails the second one, or causes a warning with failOnDataLoss=false."""
-    site.add("s", 40)
-    frame, lenient = Frame(site, **plan), Frame(site, **plan, failOnDataLoss="false")
-    whole = frame.rows()
-    assert lenient.rows() == whole
-    assert "LOST" not in caplog.text
-    EVENTS[event](site)
-    with pytest.raises(StreamError, match=r"'s'.*failOnDataLoss") as caught:
-        frame.rows()
-    assert CONDITIONS[event.split(maxsplit=1)[0]] in caught.value.condition
-    with caplog.at_level(logging.WARNING, "spark_streams"):
-        left = lenient.rows()
-    assert "LOST" in caplog.text
-    assert set(left) <= {int(fields[b"n"]) for _, fields in site.client.xrange("s")}
-
-
-@pytest.mark.parametrize("event", ["trimmed", "one deleted", "deleted", "made again, later IDs"])
+@pytest.mark.parametrize("event", EVENTS)
 def test_a_removal_while_a_task_reads_is_an_error(site: Site, event: str) -> None:
     """Removing entries after the reader's position between two pages is an error."""
     site.add("s", 4000, value="x" * 2000)
     frame = Frame(site, pageSize=10, startingOffsets="2-1")
-    if event == "one deleted":
-        remove: Callable[[], object] = lambda: site.client.xdel("s", "3999-1")  # noqa: E731
-    elif event == "trimmed":
-        remove = lambda: site.client.xtrim("s", maxlen=100, approximate=False)  # noqa: E731
-    else:
-        remove = lambda: EVENTS[event](site)  # noqa: E731
     with pytest.raises(StreamError, match="LOST"):
-        frame.rows(remove)
+        frame.rows(lambda: EVENTS[event](site))
     assert frame.parts
 
 

@@ -123,19 +123,6 @@ def key_of_lease(site: Site) -> bytes:
     return bytes(key)
 
 
-def test_a_failed_query_releases_its_group(site: Site) -> None:
-    """A failed query releases its group: another query with a new checkpoint can use it immediately."""
-    site.add("s", 10)
-    query = site.query(stream="s", group="g")
-    query.drain()
-    site.client.delete("s")
-    with pytest.raises(StreamError, match="STREAM_LOST"):
-        query.trigger()
-    query.reader.stop()
-    site.add("s", 5)
-    assert numbers(site.query(stream="s", group="g").drain()) == list(range(5))
-
-
 def test_a_group_is_kept_while_its_query_lives_and_not_much_longer(site: Site) -> None:
     """A running query renews its lease between triggers; the lease of a killed query expires."""
     site.add("s", 10)

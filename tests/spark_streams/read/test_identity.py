@@ -85,17 +85,6 @@ def test_a_server_that_lost_read_entries_is_noticed(
         assert caplog.text.count("STREAM_LOST") == 1
 
 
-def test_a_stream_recreated_between_plan_and_run_is_noticed(site: Site) -> None:
-    """A planned batch is not read from a recreated stream that has entries with the same IDs."""
-    site.add("s", 300, first=50)
-    query = site.query(stream="s")
-    query.plan()
-    site.client.delete("s")
-    site.add("s", 500)
-    with pytest.raises(StreamError, match="STREAM_LOST"):
-        query.run()
-
-
 def test_a_busy_stream_is_not_taken_for_another_one(site: Site) -> None:
     """Additions, trims of read entries and deletions are not taken for a recreated stream."""
     query = site.query(stream="s", maxEntriesPerTrigger=7)

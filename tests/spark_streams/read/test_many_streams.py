@@ -46,29 +46,6 @@ def expected(first: int = 0, entries: int = 5) -> dict[object, list[object]]:
     return {f"in:{number:02}": list(range(first, first + entries + number % 3)) for number in range(COUNT)}
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [{}, {"group": "g"}, {"group": "g", "ack": "cursor"}, {"group": "g", "consume": "shared"}],
-    ids=["no group", "ack", "cursor", "shared"],
-)
-def test_small_ranges_share_tasks(site: Site, extra: dict[str, str]) -> None:
-    """Three tasks read forty streams, each in order; a replay has the same tasks, and all entries are acknowledged."""
-    fill(site)
-    query = query_of(site, maxPartitions=3, **extra)
-    assert by_stream(query.trigger() or []) == expected()
-    assert len(query.partitions[0]) == 3
-    query.restart(maxPartitions=7)
-    assert by_stream(query.run()) == expected()
-    assert query.partitions[1] == query.partitions[0]
-    if extra == {"group": "g"}:
-        assert [site.group(f"in:{number:02}")["pending"] for number in range(3)] == [5, 6, 7]
-    fill(site, 100, 1)
-    assert by_stream(query.drain()) == expected(100, 1)
-    if extra:
-        groups = [site.group(f"in:{number:02}") for number in range(COUNT)]
-        assert {(group["pending"], group["lag"]) for group in groups} == {(0, 0)}
-
-
 def test_a_batch_read_shares_tasks(site: Site) -> None:
     """A batch read of many streams has few tasks with all rows."""
     fill(site)

@@ -64,18 +64,6 @@ def test_a_batch_that_is_not_read_is_delivered_and_acknowledged(site: Site, star
     assert (group["lag"] or 0) == 0
 
 
-def test_a_batch_is_delivered_once_if_it_is_read_twice(site: Site) -> None:
-    """Reading a batch twice, as a union of a stream with itself does, delivers no entry of the next batch."""
-    site.add("s", 3 * _BATCH)
-    query = query_of(site)
-    for batch in (1, 2):
-        assert query.plan()
-        rows = numbers(query.run())
-        assert numbers(query.run()) == rows
-        assert site.group()["last-delivered-id"] == f"{batch * _BATCH}-1".encode()
-        assert sum(pending(site).values()) == _BATCH
-
-
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
 def test_a_group_may_follow_an_asynchronous_checkpoint(site: Site, ack: str) -> None:
     """With asynchronous progress tracking, which commits batches late, the group is not taken for a moved one."""

@@ -17,22 +17,6 @@ from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
 
-def test_batches_follow_each_other(site: Site) -> None:
-    """Each entry is in exactly one batch, and finished batches are acknowledged, including the last one of an idle
-    stream.
-    """
-    site.add("s", 100)
-    query = site.query(stream="s", group="g", maxEntriesPerTrigger=30)
-    assert numbers(query.drain()) == list(range(100))
-    assert [len(batch) for batch in query.batches] == [30, 30, 30, 10]
-    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
-    site.add("s", 10, first=100)
-    assert numbers(query.trigger() or []) == list(range(100, 110))
-    assert site.group()["pending"] == 10
-    assert query.trigger() is None
-    assert site.group()["pending"] == 0
-
-
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sizes of partitions are within one percent of the average, and the driver parses few of the IDs."""
     site.add("s", 3000)

@@ -33,26 +33,6 @@ def taken(reply: Any) -> list[int]:
     return [int(fields[b"n"]) for _, entries in reply for _, fields in entries]
 
 
-def test_a_group_is_shared(site: Site) -> None:
-    """The query and a redis-py consumer together read all entries, each once."""
-    site.add("s", 50)
-    query = query_of(site, maxEntriesPerTrigger=10)
-    of_query: list[int] = []
-    of_consumer: list[int] = []
-    while len(of_query) + len(of_consumer) < 50:
-        reply = site.client.xreadgroup("g", "python", {"s": ">"}, count=5) if query.log else []
-        of_consumer += taken(reply)
-        for _, entries in reply:
-            site.client.xack("s", "g", *(entry_id for entry_id, _ in entries))
-        of_query += numbers(query.trigger() or [])
-    assert sorted(of_query + of_consumer) == list(range(50))
-    assert of_consumer
-    assert query.trigger() is None
-    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
-    names = [consumer["name"] for consumer in site.client.xinfo_consumers("s", "g")]
-    assert names == [b"python"]
-
-
 def test_entries_are_pending_for_the_batchs_consumers(site: Site) -> None:
     """Each partition has a consumer named after the batch, which is removed when the batch is finished."""
     site.add("s", 30)
@@ -101,25 +81,6 @@ def test_scans_of_one_batch_count_once(site: Site) -> None:
     assert not site.client.exists("dead")
     assert query.trigger() is None
     assert site.group()["pending"] == 0
-
-
-def test_entries_stay_pending_while_dead_letters_cannot_be_written(site: Site) -> None:
-    """While the dead-letter stream is a key of another type, nothing is acknowledged; after that key is deleted, all
-    entries are moved.
-    """
-    site.add("s", 3)
-    site.client.set("dead", "x")
-    query = query_of(site, maxDeliveries=1, deadLetterStream="dead")
-    assert numbers(query.trigger() or []) == [0, 1, 2]
-    for _ in range(2):
-        query.restart()
-        with pytest.raises(StreamError, match=r"NOT_A_STREAM.*'dead'"):
-            query.run()
-    assert site.group()["pending"] == 3
-    site.client.delete("dead")
-    query.restart()
-    assert query.run() == []
-    assert (site.group()["pending"], site.client.xlen("dead")) == (0, 3)
 
 
 @pytest.mark.parametrize("how", ["trimmed", "deleted"])
