@@ -123,45 +123,6 @@ def test_a_stream_recreated_with_the_same_ids_is_read_in_batches(site: Site, gro
     assert max(map(len, query.batches)) == 100
 
 
-def test_a_stream_recreated_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
-    """With failOnDataLoss=false, a recreated stream is read completely, even if its IDs are smaller than those already
-    read.
-    """
-    site.add("s", 30, first=100)
-    query = site.query(stream="s", failOnDataLoss="false")
-    query.drain()
-    site.client.delete("s")
-    site.add("s", 4)
-    query.plan()
-    query.restart()
-    assert numbers(query.run()) == [0, 1, 2, 3]
-    site.add("s", 2, first=4)
-    assert numbers(query.drain()) == [4, 5]
-
-
-@pytest.mark.parametrize("when", ["planned", "about to be read"])
-@pytest.mark.parametrize("options", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
-def test_a_trimmed_start_in_the_middle_is_noticed(site: Site, when: str, options: dict[str, Any]) -> None:
-    """A batch that starts in the middle of a stream fails if its first entry is trimmed, but not if earlier entries are
-    trimmed.
-    """
-    site.add("s", 30)
-    query = site.query(stream="s", startingOffsets="12-1", **options)
-    query.plan()
-    if when == "planned":
-        site.client.xtrim("s", minid="13-1", approximate=False)
-        with pytest.raises(StreamError, match="ENTRIES_LOST"):
-            query.run()
-        return
-    start, end = (json.loads(text) for text in query.log[-2:])
-    parts = query.reader.partitions(start, end)
-    site.client.xtrim("s", minid="12-1", approximate=False)  # removes only entries before the start
-    assert sum(batch.num_rows for part in parts for batch in query.reader.read(part))
-    site.client.xtrim("s", minid="13-1", approximate=False)
-    with pytest.raises(StreamError, match="ENTRIES_LOST"):
-        list(query.reader.read(parts[0]))
-
-
 MIDDLE = [
     {},
     {"maxEntriesPerTrigger": 10},
