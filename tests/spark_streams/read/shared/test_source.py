@@ -305,18 +305,6 @@ def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
     assert site.client.xinfo_consumers("s", "g") == []
 
 
-def test_available_now_ends(site: Site) -> None:
-    """An availableNow query ends, even if entries are added after its start."""
-    site.add("s", 25)
-    query = query_of(site, maxEntriesPerTrigger=10)
-    query.reader.prepareForTriggerAvailableNow()
-    rows = numbers(query.trigger() or [])
-    site.add("s", 10, first=25)
-    rows += numbers(query.drain())
-    assert rows[:25] == list(range(25))
-    assert len(rows) <= 35
-
-
 @pytest.mark.parametrize("claims", [False, True])
 def test_available_now_ends_if_its_batches_are_not_read(
     site: Site, caplog: pytest.LogCaptureFixture, *, claims: bool
