@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import inspect
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import pytest
 
 import spark_streams
 from scripts import option_docs
 from spark_streams.config.options import SECTIONS
-from spark_streams.errors import OptionsError
 from streamclient.config.option import options_of
 
 
@@ -26,20 +22,6 @@ def test_values_of_python_become_options_of_spark() -> None:
         "tls.caFile": "ca.pem",
         "retryTimeoutMs": "20",
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "refusal"),
-    [
-        ({"strem": "a"}, r"\[UNKNOWN_OPTION\] .*'strem'.*'stream'"),
-        ({"pageSize": "many"}, r"\[INVALID_OPTION\] .*'pageSize' is 'many'"),
-        ({"group": "g", "maxlen": 3}, r"\[OPTION_ELSEWHERE\] .*'maxlen' is for writing"),
-    ],
-)
-def test_mistakes_are_refused(given: dict[str, Any], refusal: str) -> None:
-    """A wrong name or value, or a mixture of options for reads and writes, is an error."""
-    with pytest.raises(OptionsError, match=refusal):
-        spark_streams.options(**given)
 
 
 def test_values_of_the_standard_library_become_text() -> None:

@@ -188,30 +188,3 @@ def test_an_unserved_slot_is_waited_for() -> None:
             again.join()
         assert connection.command("XLEN", "s") == 200
         connection.close()
-
-
-def test_credentials_come_from_options_url_or_environment(
-    redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An option takes precedence over the URL, and the URL over the environment; no credentials are shown."""
-    with redis.Redis(port=redis_process.port, protocol=2) as admin:
-        for user in ("by_option", "by_url", "by_environment"):
-            admin.execute_command("ACL", "SETUSER", user, "on", f">s3cret_{user}", "~*", "+@all")
-        monkeypatch.setenv("PYSTREAMS_USER", "by_environment")
-        monkeypatch.setenv("PYSTREAMS_PASSWORD", "s3cret_by_environment")
-        url = redis_process.url
-        with_user = url.replace("://", "://by_url:s3cret_by_url@")
-        for given, expected in (
-            ({"url": url}, b"by_environment"),
-            ({"url": with_user}, b"by_url"),
-            ({"url": with_user, "user": "by_option", "password": "s3cret_by_option"}, b"by_option"),
-        ):
-            read = options.read_options({"stream": "s", **given})
-            written = options.write_options({"stream": "s", **given})
-            assert "s3cret" not in f"{read!r} {written!r}"
-            assert written.address is not None
-            with borrow(written.address) as connection:
-                assert connection.command("ACL", "WHOAMI") == expected
-        close_all()
-        for user in ("by_option", "by_url", "by_environment"):
-            admin.execute_command("ACL", "DELUSER", user)

@@ -21,7 +21,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import OptionsError
 from streamclient.config import connect
-from streamclient.config.address import Address, Embedded
+from streamclient.config.address import Address
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of
 from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
@@ -33,26 +33,12 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(connect.URL, raising=False)
 
 
-def test_defaults() -> None:
-    """A read requires only the name of a stream."""
-    parsed = options.read_options({"stream": "a,b"})
-    assert parsed.streams == ("a,b",)
-    assert parsed.address == Embedded(None)
-    assert (parsed.group, parsed.consumer, parsed.max_entries, parsed.page_size) == (None, "spark", None, 20_000)
-
-
 def test_names_are_case_insensitive() -> None:
     """Option names are case-insensitive, because Spark changes their case."""
     parsed = options.read_options({"STREAMS": "a, b", "maxentriespertrigger": "7", "startingoffsets": "earliest"})
     assert parsed.streams == ("a", "b")
     assert parsed.max_entries == 7
     assert parsed.starting.kinds == {"earliest"}
-
-
-def test_writing() -> None:
-    """Options of a write are parsed, and options that Spark adds are ignored."""
-    parsed = options.write_options({"stream": "s", "maxlen": "10", "approximate": "False", "checkpointlocation": "/c"})
-    assert (parsed.stream, parsed.maxlen, parsed.approximate) == ("s", 10, False)
 
 
 @pytest.mark.parametrize(
@@ -245,13 +231,6 @@ def test_a_wrong_url_is_refused_without_repeating_it(url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYSTREAMS_URL is used only if the option is missing."""
-    monkeypatch.setenv(connect.URL, "redis://there:1")
-    assert str(options.server({})) == "redis://there:1"
-    assert str(options.server({"url": "redis://here:2"})) == "redis://here:2"
-
-
 @pytest.mark.parametrize("condition", sorted(errors.CONDITIONS))
 def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
     """An error's message starts with its ID, contains its parameters, and is unchanged by pickling."""
@@ -262,12 +241,6 @@ def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
     assert all(f"<{name}>" in str(raised) for name in names)
     again = pickle.loads(pickle.dumps(raised))
     assert (type(again), str(again), again.condition) == (type(raised), str(raised), condition)
-
-
-@pytest.mark.parametrize(("text", "milliseconds"), [("1500", 1500), ("250ms", 250), ("2s", 2000), ("15m", 900_000)])
-def test_durations(text: str, milliseconds: int) -> None:
-    """A duration is a number of milliseconds, or a number with a unit."""
-    assert options.read_options({"stream": "s", "maxTriggerDelay": text}).max_delay == milliseconds
 
 
 @pytest.mark.parametrize(
