@@ -66,7 +66,6 @@ class Options(TypedDict, total=False):
     schemaRegistry_register: bool
     streams: str | Sequence[str]
     streamPattern: str
-    subscribePattern: str
     streamPatternRefreshMs: int | str | timedelta
     startingOffsets: str | Mapping[str, str]
     startingTimestamp: str | int | datetime | Mapping[str, str | int]

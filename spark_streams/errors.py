@@ -299,19 +299,6 @@ _TABLE: dict[str, Condition] = {
         "No schema can be inferred from {streams}: there are no entries.",
         "Give a schema, or read a stream that has entries.",
     ),
-    "FIELD_NAME_NOT_TEXT": Condition(
-        DataError,
-        "Entry {entry} of '{stream}' has the field name '{field}', which is not UTF-8.",
-        "Read with mode PERMISSIVE (without that field) or DROPMALFORMED. To get the bytes, set fieldsType=binary, or "
-        "give a schema with 'fields map<binary,binary>'.",
-    ),
-    "FIELD_NOT_TEXT": Condition(
-        DataError,
-        "Entry {entry} of '{stream}' has a value that is not UTF-8 in its field '{field}', but the column 'fields' "
-        "requires UTF-8.",
-        "Read with mode PERMISSIVE (null for that value) or DROPMALFORMED. To get the bytes, set fieldsType=binary, "
-        "or give a schema with 'fields map<string,binary>'.",
-    ),
     "NO_FIELDS": Condition(
         WriteError,
         "Row {row} of the task has only null values, but an entry needs at least one field.",

@@ -209,8 +209,7 @@ class ReadSchema:
 
         `deliveries` is an int32 array of each entry's number of deliveries; None if the numbers are unknown. Values
         that do not fit are counted by column in `counts`. Raises NULL_IN_COLUMN for a null in a column that is not
-        nullable. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY, or FIELD_NOT_TEXT or
-        FIELD_NAME_NOT_TEXT for the map of fields.
+        nullable. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY.
         """
         columns: list[Any] = []
         malformed: Any = None
@@ -387,11 +386,13 @@ class ReadSchema:
     def _fail(self, field: Any, originals: _Originals, origin: Origin, row: int) -> None:
         page = originals.page
         entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
-        if field.name == FIELDS and pa.types.is_map(field.type):
-            self._fail_in_map(page, row, stream, entry)
         texts = originals.column(field)
-        members = originals.members(row) if texts is None else None
-        if isinstance(members, UndecodableError):
+        is_map = field.name == FIELDS and pa.types.is_map(field.type)
+        members = originals.members(row) if texts is None and not is_map else None
+        if is_map:
+            name, text = FIELDS, _shown(originals.entry(row).encode())
+            found = f"text that is not UTF-8 (read it with fieldsType=binary): {text}"
+        elif isinstance(members, UndecodableError):
             value = originals.texts[row].as_py()
             name = self.row_field or json_values.EVENT
             found = "no value" if value is None else f"the value '{_shown(value)}', which cannot be decoded: {members}"
@@ -403,16 +404,6 @@ class ReadSchema:
                 f"'{field.name}'"
             )
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, found=found)
-
-    @staticmethod
-    def _fail_in_map(page: Page, row: int, stream: str, entry: str) -> None:
-        """Raise the error for an entry with a name or value that is not text."""
-        offsets, names, texts = page.fields()
-        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
-        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
-        for name, _ in (pair for pair in pairs if not all(map(_is_text, pair))):
-            condition = "FIELD_NOT_TEXT" if _is_text(name) else "FIELD_NAME_NOT_TEXT"
-            fail(condition, stream=stream, entry=entry, field=name.decode("utf-8", "backslashreplace")[:_SHOWN])
 
 
 class _Originals:
@@ -552,14 +543,6 @@ def _counts_before(flags: Any) -> Any:
 def _any_in_row(offsets: Any, flags: Any) -> Any:
     """Return for each row whether any of its fields is flagged. Row `i` has fields `offsets[i]` to `offsets[i + 1]`."""
     return pa.array(np.diff(_counts_before(flags)[offsets.to_numpy()]) > 0)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def arrow_schema(schema: spark.StructType) -> Any:

@@ -18,6 +18,7 @@ import decimal
 import re
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_streams.columns.scalars import (
@@ -45,40 +46,20 @@ MOST_MICROS = 2**63
 #: Exclusive upper limit of days; its negative is the inclusive lower limit.
 MOST_DAYS = 2**31
 
-_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period after which the calendar repeats, including weekdays
-_EPOCH_DAYS = 719_468  # days from 0000-03-01 to 1970-01-01
-_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
 
 def days_of(year: int, month: int, day: int) -> int:
     """Return the number of days from 1970-01-01 to a date.
 
     Raises ValueError if the date is invalid or does not fit 32 bits.
     """
-    if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year)):
-        raise ValueError("no such day")
-    # Years are counted from March, so that the leap day is the last day of a year.
-    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
-    cycle, year = divmod(year, _CYCLE_YEARS)
-    number = cycle * _CYCLE_DAYS + year * 365 + year // 4 - year // 100 + (153 * month + 2) // 5 + day - 1 - _EPOCH_DAYS
+    number = int(np.datetime64(f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day:02d}", "D").astype(int))
     if not -MOST_DAYS <= number < MOST_DAYS:
         raise ValueError("a day that does not fit 32 bits")
     return number
 
 
-def date_of(days: int) -> tuple[int, int, int]:
-    """Return the year, month and day for a number of days since 1970-01-01."""
-    cycle, day = divmod(days + _EPOCH_DAYS, _CYCLE_DAYS)
-    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5
-    year += cycle * _CYCLE_YEARS
-    return (year, month + 3, day + 1) if month < 10 else (year + 1, month - 9, day + 1)
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+#: Python's years without the first and the last, in microseconds, and the calendar's period, which includes weekdays.
+_FIRST, _END, _CYCLE = days_of(2, 1, 1) * DAY, days_of(9999, 1, 1) * DAY, 146_097 * DAY
 
 
 def checked(micros: int) -> int:
@@ -107,20 +88,19 @@ def _in_python(micros: int) -> datetime.datetime:
 
     The rules of a zone are the same in these years.
     """
-    days, rest = divmod(micros, DAY)
-    year, month, day = date_of(days)
-    if year < 2:
-        year += (2 - year + _CYCLE_YEARS) // _CYCLE_YEARS * _CYCLE_YEARS
-    elif year > 9998:
-        year -= (year - 9998 + _CYCLE_YEARS - 1) // _CYCLE_YEARS * _CYCLE_YEARS
-    return datetime.datetime(year, month, day) + datetime.timedelta(microseconds=rest)  # noqa: DTZ001 - set by the caller
+    if micros < _FIRST:
+        micros += -((micros - _FIRST) // _CYCLE) * _CYCLE
+    elif micros >= _END:
+        micros -= ((micros - _END) // _CYCLE + 1) * _CYCLE
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001 - set by the caller
 
 
 def date_text(days: int) -> str:
     """Return a date in Spark's form: a year of at least four digits, with a sign if it is before 0 or after 9999."""
-    year, month, day = date_of(days)
+    text = str(np.datetime64(days, "D"))
+    year = int(text[:-6])
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+    return f"{sign}{abs(year):04d}{text[-6:]}"
 
 
 def local_text(micros: int) -> str:

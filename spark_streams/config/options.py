@@ -59,6 +59,7 @@ _KAFKA = {
     "kafka.bootstrap.servers": "Set 'url' to redis://host:port.",
     "kafka.group.id": "Set 'group'.",
     "groupIdPrefix": "Set 'group', to a different name for each query.",
+    "subscribePattern": "Set 'streamPattern' to a glob, such as sensors:*.",
     "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
     "topic": "Set 'stream', or write a column '_stream'.",
     "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns with the names of "
@@ -251,7 +252,7 @@ def check_values(given: Mapping[str, str]) -> None:
     check_names(given)
     if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
         table = options_of(ReadOptions)
-        names = {name.lower() for field in ("stream", "stream_list", "glob", "regex") for name in table[field].names}
+        names = {name.lower() for field in ("stream", "stream_list", "pattern") for name in table[field].names}
         _read(given if names & {name.lower() for name in given} else {**given, "streamPattern": "*"}, None)
     else:
         _write(given, streaming=False)

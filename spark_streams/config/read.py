@@ -1,12 +1,11 @@
 """Options of a read, and checks of options that exclude or require each other.
 
 Each subject has a class; the classes for columns are in `common`. Readers get `ReadOptions`, which combines all
-classes. Redis searches keys only by glob, so the names of `subscribePattern` are matched here.
+classes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +19,6 @@ from streamclient.config.option import (
     FLAG,
     NAMES,
     TEXT,
-    Kind,
     check_exclusive,
     choice,
     conflict,
@@ -31,36 +29,6 @@ from streamclient.config.option import (
     refuse,
     whole,
 )
-from streamwire.errors import InvalidTextError
-
-_LITERAL = re.compile(r"\\(?P<escaped>[^\w\s])|(?P<plain>[^\\^$.|?*+()\[\]{}])")
-_OPTIONAL = ("*", "?", "{")  # quantifiers after which a character may be missing
-
-
-def regular_expression(text: str) -> str:
-    """Return the text if it is a regular expression. Raises InvalidTextError."""
-    if not text:
-        raise InvalidTextError("it must not be empty")
-    try:
-        re.compile(text)
-    except re.error as cause:
-        raise InvalidTextError(f"it is not a regular expression ({cause})") from cause
-    return text
-
-
-def around(regex: str) -> str:
-    """Return a glob that matches all names that the regular expression matches, and possibly others.
-
-    The glob begins with the characters with which every matching name begins.
-    """
-    rest = regex.removeprefix("^")
-    prefix: list[str] = []
-    while "|" not in regex and (found := _LITERAL.match(rest)) is not None:
-        rest = rest[found.end() :]
-        if rest.startswith(_OPTIONAL):
-            break
-        prefix.append(found["escaped"] or found["plain"])
-    return "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in prefix) + "*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,18 +38,12 @@ class RangeOptions:
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
     )
-    glob: str | None = option(
+    pattern: str | None = option(
         "streamPattern",
         TEXT,
         None,
         "Glob, such as `sensors:*`, of the streams to read together. The server matches it byte by byte. A stream "
         "found while the query runs is read from its first entry.",
-    )
-    regex: str | None = option(
-        "subscribePattern",
-        Kind(regular_expression),
-        None,
-        "Regular expression (of Python) that matches a stream's whole name, in place of `streamPattern`.",
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
@@ -299,7 +261,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_exclusive(self, "stream", "stream_list", "glob", "regex")
+        check_exclusive(self, "stream", "stream_list", "pattern")
         check_exclusive(self, "starting_offsets", "starting_timestamp")
         check_exclusive(self, "ending_offsets", "ending_timestamp")
         if not self.streams and self.pattern is None:
@@ -347,11 +309,6 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
     def streams(self) -> tuple[str, ...]:
         """The streams to read; empty if `pattern` finds them."""
         return self.stream_list or (() if self.stream is None else (self.stream,))
-
-    @property
-    def pattern(self) -> str | None:
-        """The glob or regular expression that finds the streams; None if the options name the streams."""
-        return self.regex if self.glob is None else self.glob
 
     @property
     def shared(self) -> bool:

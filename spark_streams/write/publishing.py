@@ -206,9 +206,9 @@ class Publisher:
                 if mover.move(number, state):
                     continue
                 transaction = SlotTransaction(self._connection, terms, owners)
-                transaction.enter(each.stream, Entry(done=mover.done))
+                transaction.enter(each.stream, Entry(done=mover.fence.digest))
                 self._send(transaction, each, number)
-                mover.done = state.digest
+                mover.fence.digest = state.digest
             if self._options.wait_replicas:
                 mover.wait_for_replicas()
 
@@ -285,13 +285,14 @@ class Mover:
         self._connection = connection
         self._terms = terms
         self._rows = rows
-        self._fence = StreamFence(rows.stream, terms.protocol.writer, connection.address, rows.base)
+        #: The task's fence, with the digest of its rows that are in the stream.
+        self.fence = StreamFence(rows.stream, terms.protocol.writer, connection.address, rows.base)
 
     def move(self, number: int, state: ChunkState) -> bool:
         """Move one chunk, if it is not in the stream yet. Returns False without any effect if the server cannot move
         it.
         """
-        fence, stream, known = self._fence, self._rows.stream, self._connection.capabilities
+        fence, stream, known = self.fence, self._rows.stream, self._connection.capabilities
         stops = known.stops_at_errors()
         may_move = state.movable and known.moves_rows
         may_move = may_move and (stops or known.may_run_scripts())
@@ -328,25 +329,16 @@ class Mover:
         fence.state, fence.digest = fence.state.after(state.digest), state.digest
         return True
 
-    @property
-    def done(self) -> RowDigest:
-        """Digest of the task's rows that are in the stream."""
-        return self._fence.digest
-
-    @done.setter
-    def done(self, digest: RowDigest) -> None:
-        self._fence.digest = digest
-
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have the moved rows."""
-        if self._fence.rows > self._rows.base.rows:
-            ReplicaWait(self._connection, [self._fence], self._terms.options, None).wait()
+        if self.fence.rows > self._rows.base.rows:
+            ReplicaWait(self._connection, [self.fence], self._terms.options, None).wait()
 
     def _is_there(self, state: ChunkState, values: Values, record: Values, is_staged: int) -> bool:
         """Return whether the chunk is in the stream. Raises an error if it is neither there nor staged, or if the fence
         does not allow it.
         """
-        fence, rows, found = self._fence, self._rows, BatchRecord.parse(record)
+        fence, rows, found = self.fence, self._rows, BatchRecord.parse(record)
         self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
         fence.update(values)
         if fence.state.rows >= state.digest.rows:
@@ -359,7 +351,7 @@ class Mover:
         return False
 
     def _commands(self, number: int, state: ChunkState, *, stops: bool) -> list[Command]:
-        stream, key, fence = self._rows.stream, self._rows.key, self._fence
+        stream, key, fence = self._rows.stream, self._rows.key, self.fence
         after = fence.state.after(state.digest)
         if stops:
             commands: list[Command] = [
@@ -384,7 +376,7 @@ class Mover:
             fail("NOT_A_STREAM", stream=shown(self._rows.stream), address=self._connection.address)
         if refusal_of(refusal) is not Refusal.ROW:
             return self._by_driver(str(refusal))
-        fence = self._fence
+        fence = self.fence
         (known,) = self._connection.command("HMGET", fence.key, "refused")
         mark = f"{fence.rows} {refusal}" if not known else known.decode("utf-8", "replace")
         self._connection.command("HSET", fence.key, "refused", mark)

@@ -19,7 +19,6 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from streamclient.errors import error, fail
 from streamwire.errors import InvalidTextError
-from streamwire.stream_id import StreamId, is_date
 
 Value_co = TypeVar("Value_co", covariant=True)
 Word = TypeVar("Word", bound=str)
@@ -62,21 +61,11 @@ def shown_duration(milliseconds: int) -> str:
     return f"{milliseconds // _UNITS[unit]}{unit}" if milliseconds else "0"
 
 
-def _stream_id(text: str) -> StreamId:
-    try:
-        if is_date(text.strip()):
-            raise ValueError(text)
-        return StreamId.parse(text.strip())
-    except ValueError:
-        raise InvalidTextError("it must be a stream ID, as in 1526919030474-0") from None
-
-
 TEXT: Kind[str] = Kind(_text)
 #: Any text, including an empty one.
 ANY_TEXT: Kind[str] = Kind(str)
 NAMES: Kind[tuple[str, ...]] = Kind(_names, ", ".join)
 FLAG: Kind[bool] = Kind(_flag, lambda value: str(value).lower())
-STREAM_ID: Kind[StreamId] = Kind(_stream_id)
 
 
 def duration(smallest: int = 0) -> Kind[int]:

@@ -6,7 +6,6 @@ on ranges without sending entries.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,20 +88,17 @@ class StreamKeys:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, pattern: str, regex: re.Pattern[str] | None = None) -> list[str]:
-        """Return the names of the streams matching a glob, sorted; with `regex`, only the names that match it as well.
+    def find(self, pattern: str) -> list[str]:
+        """Return the names of the streams matching a glob, sorted.
 
         Raises STREAM_NAME_NOT_TEXT if one of them is not UTF-8.
         """
         found = set[bytes]().union(*self._connection.on_each_master(lambda link: self._scanned(link, pattern)))
-        if regex is not None:
-            found = {name for name in found if regex.fullmatch(name.decode("utf-8", "surrogateescape"))}
         for name in found:
             try:
                 name.decode()
             except UnicodeDecodeError:
-                shown = pattern if regex is None else regex.pattern
-                fail("STREAM_NAME_NOT_TEXT", pattern=shown, stream=repr(name)[2:-1])
+                fail("STREAM_NAME_NOT_TEXT", pattern=pattern, stream=repr(name)[2:-1])
         return sorted(name.decode() for name in found)
 
     def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from scripts import error_docs, rules_docs
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import CONDITIONS, PystreamsError
@@ -30,18 +29,6 @@ from tests.spark_streams.driver import Query, Site, schema_of
 
 def read_options(site: Site, **given: str) -> Any:
     return options.read_options({"url": site.url, **given})
-
-
-def test_the_page_of_errors_is_up_to_date() -> None:
-    """The page of errors is up to date with `scripts/error_docs.py`."""
-    page = error_docs.PART.page.read_text()
-    assert error_docs.PART.replaced(page, error_docs.written()) == page
-
-
-def test_the_page_of_rules_is_up_to_date() -> None:
-    """The page of ACL rules is up to date with `scripts/rules_docs.py`."""
-    page = rules_docs.PART.page.read_text()
-    assert rules_docs.PART.replaced(page, rules_docs.written()) == page
 
 
 def test_every_error_has_the_parameters_of_its_text() -> None:

@@ -8,11 +8,9 @@ or if nothing is known about it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from spark_streams.config import read
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.offsets import Offsets
@@ -29,9 +27,7 @@ _ALONE = (
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """Return the streams that the options name, or the streams that match their pattern now."""
-    if options.regex is not None:
-        return server.streams.find(read.around(options.regex), re.compile(options.regex))
-    return options.streams if options.glob is None else server.streams.find(options.glob)
+    return options.streams if options.pattern is None else server.streams.find(options.pattern)
 
 
 def fails_missing(options: ReadOptions, *, available_now: bool) -> bool:

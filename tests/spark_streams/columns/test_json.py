@@ -20,7 +20,6 @@ from spark_streams.columns import json_values, json_writer
 from spark_streams.columns.conversion import is_nested
 from spark_streams.columns.json_values import Converted
 from spark_streams.columns.json_writer import stored_type
-from spark_streams.errors import SchemaError
 from spark_streams.write.encoding import WriteSchema, to_text
 from tests.spark_streams.columns.test_values import SENSIBLE, UTC, VALUES, columns
 from tests.suite.long import FULL
@@ -125,18 +124,6 @@ def test_nulls_are_left_out_or_written_as_a_text() -> None:
     assert filled.columns(batch)[0][1].to_pylist() == [b"1", b"\\N"]
     assert [part.to_pylist() for part in plain.pairs(batch) or ()] == [[0, 1, 1], [b"a"], [b"x"]]
     assert [part.to_pylist() for part in filled.pairs(batch) or ()] == [[0, 2, 2], [b"a", b"b"], [b"x", b"\\N"]]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [spark.YearMonthIntervalType(), spark.CalendarIntervalType()],
-    ids=str,
-)
-def test_types_without_a_text_are_refused(kind: spark.DataType) -> None:
-    """Interval types that Spark does not pass to data sources are rejected when the write is planned, also nested."""
-    for shape in (kind, spark.ArrayType(spark.StructType().add("b", kind))):
-        with pytest.raises(SchemaError, match="UNSUPPORTED_TYPE"):
-            WriteSchema.of(spark.StructType().add("a", shape))
 
 
 def test_a_null_struct_of_fields_that_may_not_be_null() -> None:

@@ -121,18 +121,6 @@ def test_texts_of_fields_are_kept() -> None:
     assert counts == {"n": 1}
 
 
-def test_members_of_json_are_kept_as_they_were() -> None:
-    """JSON members that do not fit are kept with their JSON type; a value that is not an object is
-    kept once, as text.
-    """
-    schema = schema_of("n int, _rescued string").add("s", t.StructType().add("a", t.IntegerType()))
-    entries = [{b"value": b'{"n":3000000000,"s":{"a":1.50}}'}, {b"value": b"nope"}, {b"value": b'{"n":"x"}'}]
-    rescued, counts = read(schema, *entries, valueFormat="json")
-    assert rescued[0] == {"n": 3000000000, "s": {"a": 1.5}}
-    assert rescued[1:] == [{"value": "nope"}, {"n": "x"}]
-    assert counts == {"n": 3, "s": 2}
-
-
 def test_values_of_avro_are_kept() -> None:
     """A number too large for its column is kept as a number; bytes that cannot be decoded are kept in Base64."""
     avro = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}

@@ -187,13 +187,6 @@ def test_every_value_has_a_text_that_reads_back(column: Any) -> None:
     assert text.to_pylist() == [conversion.to_text(column.slice(at, 1))[0].as_py() for at in range(len(column))]
 
 
-@unhurried
-@given(DAYS)
-def test_dates_round_trip(days: int) -> None:
-    """Converting a day's number to a date and back gives the same number, in any year."""
-    assert times.days_of(*times.date_of(days)) == days
-
-
 @pytest.mark.parametrize(
     ("text", "target", "value"),
     [

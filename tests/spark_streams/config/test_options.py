@@ -10,12 +10,9 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pystreams.values.names import glob_pattern
 from spark_streams import errors
-from spark_streams.config import options, positions, read
+from spark_streams.config import options, positions
 from spark_streams.config.options import SECTIONS
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
@@ -153,7 +150,6 @@ def test_texts_name_existing_options() -> None:
     ("kafkas", "value", "field", "expected"),
     [
         ("subscribe", "a,b", "streams", ("a", "b")),
-        ("subscribePattern", "sensors.*", "pattern", "sensors.*"),
         ("maxOffsetsPerTrigger", "5", "max_entries", 5),
         ("minOffsetsPerTrigger", "5", "min_entries", 5),
         ("maxRecordsPerPartition", "5", "max_per_partition", 5),
@@ -167,7 +163,7 @@ def test_texts_name_existing_options() -> None:
 )
 def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, field: str, expected: Any) -> None:
     """Option names of Spark's Kafka source are accepted with the same meaning."""
-    given = {kafkas: value} if kafkas.startswith("subscribe") else {"stream": "s", kafkas: value}
+    given = {kafkas: value} if kafkas == "subscribe" else {"stream": "s", kafkas: value}
     assert getattr(options.read_options(given), field) == expected
 
 
@@ -259,44 +255,6 @@ def test_sparks_own_options_of_a_streaming_write_are_accepted(name: str) -> None
     options.check_names([name])
     with pytest.raises(OptionsError, match="UNKNOWN_OPTION"):
         options.write_options({"stream": "s", f"{name}x": "true"}, streaming=True)
-
-
-@pytest.mark.parametrize(
-    ("regex", "glob"),
-    [
-        ("sensors.*", "sensors*"),
-        (r"^a\.b-.+$", r"a.b\-*"),
-        ("t[0-9].", "t*"),
-        ("[^x]y", "*"),
-        (r"q\?", r"q\?*"),
-        ("ab*", "a*"),
-        ("ab+", "ab*"),
-        ("ab{0}", "a*"),
-        ("a|b", "*"),
-        ("(?i)a", "*"),
-        (r"\d", "*"),
-    ],
-)
-def test_a_regular_expression_is_searched_by_its_first_characters(regex: str, glob: str) -> None:
-    """The server searches by a glob that matches at least the names that the regular expression matches."""
-    assert read.around(options.read_options({"subscribePattern": regex}).pattern or "") == glob
-
-
-@given(st.from_regex(r"\A([a-c.*?+^$|()\[\]\\-]|[a-c]{1,3}){1,8}\Z"), st.text("abc.-*[]", max_size=6))
-def test_the_glob_misses_no_name(regex: str, name: str) -> None:
-    """Whatever the regular expression, the glob matches every name that it matches."""
-    try:
-        matches = re.fullmatch(regex, name) is not None
-    except (re.error, FutureWarning):  # a nested set
-        return
-    if matches:
-        assert glob_pattern(read.around(regex).encode()).fullmatch(name.encode())
-
-
-@pytest.mark.parametrize("regex", ["[a", "(", "a{2,1}", "*"])
-def test_a_text_that_is_no_regular_expression_is_refused(regex: str) -> None:
-    with pytest.raises(OptionsError, match="it is not a regular expression"):
-        options.read_options({"subscribePattern": regex})
 
 
 @pytest.mark.parametrize(

@@ -141,16 +141,6 @@ ONE = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signal.Signals) -> None:
-    """If the driver is killed or terminated, the engine ends and leaves no files."""
-    driver = run(ONE)
-    line(driver)
-    running = state(tmp_path)
-    driver.send_signal(number)
-    wait_until_removed(tmp_path, running)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_engine_ends_with_its_supervisor_and_is_started_again(
     run: Run, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -211,24 +201,6 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, engine: str, second
     driver.wait()
     line(run(ONE))
     assert log == "None" or not Path(log).parent.exists()
-
-
-CLIENT_LATER = """
-    import os
-    from spark_streams import errors
-    from spark_streams.embedded import launcher
-    launcher.url()
-    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # what pyspark does when the client connects
-    try:
-        launcher.url()
-    except errors.OptionsError as error:
-        print(error.condition, flush=True)
-"""
-
-
-def test_a_later_client_of_spark_connect_loses_its_engine(run: Run) -> None:
-    """A program that becomes a Spark Connect client can no longer use its engine."""
-    assert line(run(CLIENT_LATER)) == "CONNECT_CLIENT"
 
 
 LISTENING = """

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import redis
 
-from pystreams.testing import servers as kit
 from pystreams.testing.proxy import proxy
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
@@ -18,11 +16,9 @@ from spark_streams.write.encoding import RowEncoder, WriteSchema
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.protocol import retention_ms
 from spark_streams.write.records import WriterId
-from spark_streams.write.sink import Sink
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
-from tests.suite.waiting import wait_for
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 
@@ -129,32 +125,6 @@ def test_an_unsuitable_key_is_rejected_before_anything_is_written(
     assert [key for key in client.keys("*") if not key.endswith(b":ledger")] == [b"s"]
 
 
-@pytest.mark.redis
-@pytest.mark.parametrize("mode", ["exactlyOnce", "staged", "append"])
-def test_a_write_waits_for_missing_replicas(redis_process: servers.Running, mode: str) -> None:
-    """While `min-replicas-to-write` rejects writes, the write waits; afterwards each row is written once."""
-    with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
-        client.flushall()
-        client.config_resetstat()
-        client.config_set("min-replicas-to-write", 1)
-        options = WriteOptions(stream="s", mode=mode, chunk_size=10)  # type: ignore[arg-type]
-        schema = WriteSchema(("n",), False, False, False)
-        sink = Sink(Address(redis_process.url), options, schema)
-        thread = threading.Thread(target=lambda: sink.finish([sink.write(iter([table(0, 25)]))]))
-        thread.start()
-        try:
-            refused = "the server to refuse a write"
-            wait_for(lambda: client.info("errorstats").get("errorstat_NOREPLICAS", {}).get("count", 0) > 1, refused)
-        finally:
-            client.config_set("min-replicas-to-write", 0)
-            thread.join(60)
-        found = numbers(client)
-        if mode == "append":  # the next chunk may be accepted before a rejected one
-            found.sort()
-        assert found == list(range(25))
-        client.flushall()
-
-
 def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, instance: servers.Running) -> None:
     """If a row is rejected within its transaction, repeated tasks fail with the same error."""
     task = Task(instance.url)
@@ -203,24 +173,6 @@ def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redi
             rows += 15
         assert between.cuts > 8
     assert numbers(client) == list(range(rows))
-
-
-@pytest.mark.parametrize("lasting", [True, False])
-def test_records_outlive_a_jump_of_the_servers_clock(lasting: bool) -> None:
-    """The records outlive a jump of the server's clock by two days, so a retried task writes no row twice."""
-    with kit.engine(movable=True) as running, redis.Redis(port=running.port) as client:
-
-        def task() -> Task:
-            made = Task(running.url)
-            made.sender = ExactlyOnceSender(made.connection, WriterId(QUERY, 0, 0), made.options, lasting)
-            return made
-
-        first = task().feed(table(0, 250))
-        assert running.clock is not None
-        running.clock.advance(2 * 86_400)
-        assert first.feed(table(250, 300)).finish() == 300
-        assert task().feed(table(0, 300)).finish() == 300
-        assert numbers(client) == list(range(300))
 
 
 @pytest.mark.parametrize(

@@ -103,29 +103,6 @@ def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, instanc
         planned(instance.url, stream=None, overwrites_unread=False)
 
 
-def test_removed_entries_do_not_count_as_unread(
-    client: redis.Redis, instance: servers.Running, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Trimmed and deleted entries do not count as unread or pending, so an empty stream can be overwritten."""
-    entries = [client.xadd("s", {"n": n}) for n in range(6)]
-    client.xgroup_create("s", "g", "0")
-    client.xreadgroup("g", "c", {"s": ">"}, count=4)
-    client.xtrim("s", minid=entries[2], approximate=False)
-    client.xdel("s", entries[3])
-    with pytest.raises(WriteError, match=r"g \(2 unread, 1 pending\)"):
-        planned(instance.url, overwrites_unread=False)
-    for _ in range(3):
-        sink = planned(instance.url)
-        sink.finish([wrote(sink, range(3))])
-    assert "g (3 unread, 0 pending)" in caplog.text
-    with pytest.raises(WriteError, match=r"g \(3 unread, 0 pending\)"):
-        planned(instance.url, overwrites_unread=False)
-    planned(instance.url).finish([])
-    sink = planned(instance.url, overwrites_unread=False)
-    sink.finish([wrote(sink, range(3))])
-    assert numbers(client) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("mode", MODES[:3])
 def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, instance: servers.Running, mode: str) -> None:
     """Repeating an overwriting write with its writeId gives the same rows, even if it died before removing the old

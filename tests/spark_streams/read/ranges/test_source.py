@@ -89,18 +89,6 @@ def test_a_pattern_finds_new_streams(site: Site) -> None:
     assert site.group("in:b")["pending"] == 0
 
 
-@pytest.mark.parametrize(
-    ("regex", "expected"),
-    [("x[a.-]", [0, 1, 2]), ("x[^é]", [0, 1, 2, 3]), ("x.", [0, 1, 2, 3, 4]), ("xa|yy", [0, 5]), ("x[a-z]?", [0, 3])],
-)
-def test_a_regular_expression_selects_streams(site: Site, regex: str, expected: list[int]) -> None:
-    """`subscribePattern` has the meaning of the regular expression, also for sets and characters of several bytes."""
-    for number, stream in enumerate(("xa", "x.", "x-", "xz", "xé", "yy", "x.]")):
-        site.add(stream, 1, first=number)
-    site.client.xadd(b"x\xff\xff", {"n": 9})
-    assert sorted(numbers(site.query(subscribePattern=regex).drain())) == expected
-
-
 def test_a_start_by_time(site: Site) -> None:
     """With startingTimestamp, each stream starts at its first entry of that millisecond or later."""
     site.add("a", 10)
