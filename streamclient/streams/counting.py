@@ -221,7 +221,7 @@ class Entries:
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
         """Cut a range into parts of about the same size, estimated from samples."""
         at = probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
-        window = max(2, min(WINDOW, TARGET_BYTES // self._connection.capabilities.sizes[whole.stream]))
+        window = max(2, min(WINDOW, TARGET_BYTES // self._connection.capabilities.sizes.get(whole.stream, 1)))
         windows = self._windows(whole, at, window)
         return [(upto, None) for upto in estimated(at, windows, whole.upto, parts, window)]
 
