@@ -12,27 +12,23 @@ from streamclient.config.option import options_of
 
 
 def test_values_of_python_become_options_of_spark() -> None:
-    """Booleans, numbers and lists become text, underscores in names become dots, and None omits an option."""
+    """Booleans, numbers and lists become text, a dict JSON, a datetime ISO 8601, a timedelta a duration. Underscores in
+    names become dots, and None omits an option.
+    """
     assert spark_streams.options(
-        streams=["a", "b"], group=None, trimOnCommit=True, pageSize=100, tls_caFile="ca.pem", retryTimeoutMs="20"
+        streams=["a", "b"],
+        group=None,
+        trimOnCommit=True,
+        pageSize=100,
+        tls_caFile="ca.pem",
+        startingOffsets={"a": "5-0"},
+        endingTimestamp=datetime(2026, 11, 24, tzinfo=UTC),
+        retryTimeoutMs=timedelta(seconds=20),
     ) == {
         "streams": "a,b",
         "trimOnCommit": "true",
         "pageSize": "100",
         "tls.caFile": "ca.pem",
-        "retryTimeoutMs": "20",
-    }
-
-
-def test_values_of_the_standard_library_become_text() -> None:
-    """A dict becomes JSON, a datetime becomes ISO 8601, and a timedelta becomes a duration."""
-    assert spark_streams.options(
-        stream="a",
-        startingOffsets={"a": "5-0"},
-        endingTimestamp=datetime(2026, 11, 24, tzinfo=UTC),
-        retryTimeoutMs=timedelta(seconds=20),
-    ) == {
-        "stream": "a",
         "startingOffsets": '{"a": "5-0"}',
         "endingTimestamp": "2026-11-24T00:00:00+00:00",
         "retryTimeoutMs": "20000ms",

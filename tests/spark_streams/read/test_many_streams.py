@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,18 +103,6 @@ def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, extra: d
             query.run()
     with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*{number}"):
         query.reader.latestOffset(json.loads(query.log[1]), query.reader.getDefaultReadLimit())
-
-
-def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
-    """Streams with very different lengths and value sizes are read completely and in order, also in small pages."""
-    lengths = [0, 1, 700, 3, 49, 51, 1, 2000, 0, 120, 7, 1]
-    chance = random.Random(1)
-    for number, length in enumerate(lengths):
-        site.add(f"in:{number:02}", length, payload="x" * chance.choice([0, 10, 30_000 if length < 100 else 10]))
-    for page_size in (10_000, 40):
-        query = query_of(site, maxPartitions=2, pageSize=page_size, group="g" + str(page_size))
-        found = by_stream(query.drain())
-        assert found == {f"in:{number:02}": list(range(length)) for number, length in enumerate(lengths) if length}
 
 
 def test_a_shared_task_reads_its_streams_in_few_transactions(site: Site) -> None:

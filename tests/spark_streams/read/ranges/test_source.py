@@ -89,15 +89,6 @@ def test_a_pattern_finds_new_streams(site: Site) -> None:
     assert site.group("in:b")["pending"] == 0
 
 
-def test_a_start_by_time(site: Site) -> None:
-    """With startingTimestamp, each stream starts at its first entry of that millisecond or later."""
-    site.add("a", 10)
-    site.add("b", 10)
-    starting = json.dumps({"a": 4, "b": "1970-01-01T00:00:00.009"})
-    query = Query(site.url, streams="a,b", startingTimestamp=starting)
-    assert numbers(query.drain()) == [3, 4, 5, 6, 7, 8, 9, 8, 9]
-
-
 def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
     """A stream that appears during an availableNow query is read by the next run, from its first entry."""
     site.add("p:a", 3)
