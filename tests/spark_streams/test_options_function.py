@@ -21,7 +21,7 @@ def test_values_of_python_become_options_of_spark() -> None:
         trimOnCommit=True,
         pageSize=100,
         tls_caFile="ca.pem",
-        startingOffsets={"a": "5-0"},
+        startingOffsets={"a": "5-0", "b": "6-0"},
         endingTimestamp=datetime(2026, 11, 24, tzinfo=UTC),
         retryTimeoutMs=timedelta(seconds=20),
     ) == {
@@ -29,7 +29,7 @@ def test_values_of_python_become_options_of_spark() -> None:
         "trimOnCommit": "true",
         "pageSize": "100",
         "tls.caFile": "ca.pem",
-        "startingOffsets": '{"a": "5-0"}',
+        "startingOffsets": '{"a": "5-0", "b": "6-0"}',
         "endingTimestamp": "2026-11-24T00:00:00+00:00",
         "retryTimeoutMs": "20000ms",
     }
