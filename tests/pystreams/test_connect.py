@@ -141,13 +141,6 @@ def test_a_password_on_the_command_line_causes_a_warning(cli_of: Cli, words: tup
     assert ":pw" not in errors
 
 
-@on_engine
-def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
-    """With `--json`, the error's ID and message are JSON on standard error."""
-    error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
-    assert (error["id"], error["message"][:18]) == ("NO_SUCH_STREAM", "There is no stream")
-
-
 def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """NOPERM exits with 6 and names the command and ACL rules; a wrong password exits with 5 and is not shown."""
     with user(client, "~s*", "+echo", "+scan", "+xinfo", name="poor") as url:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from pystreams.files import archives
 from pystreams.streams import transfer
 from spark_streams.write.records import WriterId
 from tests.pystreams.conftest import Cli, on_engine
@@ -248,20 +245,6 @@ def test_large_values_and_empty_streams_survive(cli_of: Cli, client: redis.Redis
 
 
 @on_engine
-def test_import_batches_are_limited_by_bytes(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """An import limits its batches by bytes, because 500 large rows might not fit into memory."""
-    asked: list[int] = []
-    for number in range(1, 8):
-        client.xadd("s", {"a": "x" * 400_000}, id=f"{number}-0")
-    cli_of("export", "s", str(tmp_path / "s.jsonl"))
-    with pytest.MonkeyPatch.context() as patch:
-        add = transfer.add
-        patch.setattr(transfer, "add", lambda to, name, page: (asked.append(len(page)), add(to, name, page))[1])
-        cli_of("import", str(tmp_path / "s.jsonl"), "again")
-    assert asked == [3, 3, 1]
-
-
-@on_engine
 @pytest.mark.parametrize("text", ["a note of mine", "a note\nwithout an end", "a note\n\n", '{"id": 5}\nand more'])
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_a_file_that_is_not_an_export_is_unchanged(
@@ -281,18 +264,3 @@ def test_invalid_columns_are_rejected(cli_of: Cli, stream: redis.Redis, tmp_path
     file = tmp_path / "s.csv"
     assert "--columns" in cli_of.failure("export", "orders", str(file), "--columns", columns, status=2)
     assert not file.exists()
-
-
-@on_engine
-def test_a_full_disk_is_a_file_error(
-    cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full disk is reported as FILE_UNUSABLE, not as a connection error."""
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(archives.JsonLines, "write", full)
-    error = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
-    assert "FILE_UNUSABLE" in error
-    assert "No space left on device" in error

@@ -47,18 +47,6 @@ def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None
     assert "[NO_SUCH_STREAM]" in cli_of.failure("dlq", "ls", "nope", status=4)
 
 
-def test_a_note_says_that_more_letters_match_than_are_shown(cli_of: Cli, letters: redis.Redis) -> None:
-    """The note about hidden letters ignores other entries and letters that the options exclude."""
-    letters.xadd("failed", {"n": 5}, id="500-0")
-    for words, note in (
-        (("--limit", "3"), "Only 3 letters are shown (--limit). The stream has 5 entries.\n"),
-        (("--limit", "4"), ""),
-        (("--limit", "3", "--from-stream", "orders"), ""),
-        (("--limit", "0"), ""),
-    ):
-        assert cli_of.result("dlq", "ls", "failed", *words).stderr == note, words
-
-
 def test_letters_are_replayed_to_their_origin(cli_of: Cli, letters: redis.Redis) -> None:
     """A replay adds the original fields to the original stream and removes the letter. IDs, a filter or `--all` are
     required.

@@ -35,60 +35,51 @@ def test_path_prints_the_script_and_its_example() -> None:
     assert run("run", "nothing").exit_code == Status.MISSING
 
 
-def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
-    """`run` passes all arguments after the job's name to the job, returns its exit status, and quiets Spark's log
-    unless configured.
-    """
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.parent.mkdir()
-    submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
+def submitted(directory: Path, *words: str, **environment: str) -> list[str]:
+    """Return what `jobs run` passes to spark-submit: arguments, Python and login. It returns spark-submit's status."""
+    submit = directory / "bin" / "spark-submit"
+    submit.parent.mkdir(exist_ok=True)
+    submit.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON" "$PYSTREAMS_USER:$PYSTREAMS_PASSWORD"\nexit 7\n'
+    )
     submit.chmod(0o755)
-    words = ["archive", "--json", "--url", "redis://u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(directory), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 7, result.stderr
+    return result.stdout.splitlines()
+
+
+def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
+    """`run` passes all arguments after the job's name to the job, and quiets Spark's log unless configured."""
+    words = ["archive", "--json", "--url", "redis://u"]
     quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
-    for submitted, configured, first in (
+    for given, configured, first in (
         ("--master 'local[2]'", {}, [*quiet, "--master", "local[2]"]),
         (level, {}, level.split()),
         ("", {"SPARK_CONF_DIR": "/conf"}, []),
     ):
-        result = subprocess.run(
-            [sys.executable, "-c", code, "jobs", "run", "--submit", submitted, *words],
-            env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), **configured},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        expected = [*first, str(ROOT / "jobs" / "archive.py"), *words[1:], "/nowhere/python"]
-        assert (result.returncode, result.stdout.splitlines()) == (7, expected)
+        found = submitted(tmp_path, "jobs", "run", "--submit", given, *words, **configured)
+        assert found == [*first, str(ROOT / "jobs" / "archive.py"), *words[1:], "/nowhere/python", ":"]
 
 
 def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     """`--url`, `--profile` and `--option` before the verb apply to the job. The password of a profile is not an
     argument.
     """
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.parent.mkdir()
-    submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSTREAMS_USER:$PYSTREAMS_PASSWORD"\n')
-    submit.chmod(0o755)
-    directory = tmp_path / "pystreams"
-    directory.mkdir()
-    (directory / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
-    code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
-    for words, expected in (
-        (("--url", "redis://a", "--option", "tls.verify=none"), ["--url", "redis://a", "--option", "tls.verify=none"]),
-        (("--profile", "far"), ["--url", "rediss://far"]),
-    ):
-        result = subprocess.run(
-            [sys.executable, "-c", code, *words, "jobs", "run", "archive", "--url", "redis://b"],
-            env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        secrets = "u:p" if "far" in words else ":"
-        given = result.stdout.splitlines()
-        script = given.index(str(ROOT / "jobs" / "archive.py"))
-        assert given[script + 1 :] == [*expected, "--url", "redis://b", secrets], result.stderr
+    (tmp_path / "pystreams").mkdir()
+    profile = '[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n'
+    (tmp_path / "pystreams" / "profiles.toml").write_text(profile)
+    url = ("--url", "redis://a", "--option", "tls.verify=none")
+    for words, expected, login in ((url, [*url], ":"), (("--profile", "far"), ["--url", "rediss://far"], "u:p")):
+        found = submitted(tmp_path, *words, "jobs", "run", "archive", "--url", "redis://b")
+        script = found.index(str(ROOT / "jobs" / "archive.py"))
+        assert found[script + 1 :] == [*expected, "--url", "redis://b", "/nowhere/python", login]
 
 
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
@@ -100,11 +91,6 @@ def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
         check=False,
     )
     assert (result.returncode, "pystreams jobs run archive --stream" in result.stdout) == (0, True), result.stderr
-
-
-def test_run_without_a_name_shows_its_help() -> None:
-    assert run("run", "--help").exit_code == 0
-    assert "pystreams jobs run archive --help" in run("run").stdout
 
 
 def test_without_spark_submit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

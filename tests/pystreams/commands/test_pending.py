@@ -49,14 +49,6 @@ def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tupl
     assert _ids(cli_of, *words) == ids
 
 
-def test_a_truncated_table_has_a_note(cli_of: Cli, stream: redis.Redis) -> None:
-    result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
-    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
-    assert "The group has 6 pending entries." in result.stderr
-    for words in (("--limit", "6"), ("--limit", "2", "--consumer", "c2"), ("--limit", "0")):
-        assert cli_of.result("pending", "ls", "orders", "billing", *words).stderr == "", words
-
-
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
     """`pending ack` requires IDs, a filter or `--all`, and leaves other entries pending."""
     words = ("pending", "ack", "orders", "billing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -23,9 +22,7 @@ from streamwire.stream_id import ZERO
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli, on_engine
 from tests.servers import topologies
-from tests.spark_streams.formats import fuzz
 from tests.suite import tools
-from tests.suite.long import short_and_long
 from tests.suite.waiting import wait_for
 
 
@@ -191,18 +188,14 @@ def _blocked(client: redis.Redis) -> bool:
     return bool(client.info("clients")["blocked_clients"])
 
 
-_TAIL = ("tail", "s", "-f", "--from", "start")
-_CONSUME = ("consume", "s", "-g", "g", "-c", "c", "-f", "--ack")
-
-
 @pytest.mark.redis
-@pytest.mark.parametrize(("words", "hangs"), short_and_long([(_CONSUME, False)], [(_CONSUME, True), (_TAIL, True)]))
-def test_following_survives_a_failover(words: tuple[str, ...], hangs: bool) -> None:
-    """`tail -f` and `consume -f` follow Sentinel to the new master after a planned failover, and if it hangs."""
+def test_following_survives_a_failover() -> None:
+    """`consume -f` follows Sentinel to the new master after a planned failover."""
     with topologies.watched() as watched:
         with watched.client() as client:
             client.xgroup_create("s", "g", 0, mkstream=True)
-        with _started(*words, "-o", "json", "--timeout", "1s", url=watched.url) as process:
+        words = ("consume", "s", "-g", "g", "-c", "c", "-f", "--ack", "-o", "json", "--timeout", "1s")
+        with _started(*words, url=watched.url) as process:
             assert process.stdout is not None
             with watched.client() as client:
                 wait_for(lambda: _blocked(client), "the command to wait for entries")
@@ -210,18 +203,6 @@ def test_following_survives_a_failover(words: tuple[str, ...], hangs: bool) -> N
             with watched.client() as client:
                 client.xadd("s", {"n": 1}, id="1-0")
                 assert json.loads(process.stdout.readline())["id"] == "1-0"
-                wait_for(lambda: _blocked(client), "the command to wait again")
-            if not hangs:
-                return
-            stopped = watched.server_at(watched.now_master())
-            stopped.process.send_signal(signal.SIGSTOP)
-            try:
-                wait_for(lambda: watched.now_master() != stopped.port, "the failover", 40)
-                with watched.client() as client:
-                    client.xadd("s", {"n": 2}, id="2-0")
-                assert json.loads(process.stdout.readline())["id"] == "2-0"
-            finally:
-                stopped.process.send_signal(signal.SIGCONT)
 
 
 def _answers(client: redis.Redis) -> bool:
@@ -279,31 +260,6 @@ def test_following_a_key_of_another_type_names_the_key(client: redis.Redis, conn
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]}'
 )
-
-
-@on_engine
-def test_undecodable_values_are_shown(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """Every entry is one line, whether its value can be decoded or not. Undecodable values do not break conditions."""
-    (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
-    (tmp_path / "row.proto").write_text(fuzz.PROTO)
-    draw = random.Random(4)
-    for form, words in (
-        ("avro", ("avro", "--schema", str(tmp_path / "row.avsc"))),
-        ("protobuf", ("protobuf", "--schema", str(tmp_path / "row.proto"))),
-        ("json", ("auto",)),
-        ("msgpack", ("auto",)),
-    ):
-        make = fuzz.formats()[form].make
-        for _ in range(100):
-            client.xadd(form, {"v": fuzz.value_of(draw, make)})
-        for output in ("json", "csv", "table"):
-            shown = cli_of("tail", form, "--from", "start", "--decode", *words, "-o", output)
-            assert len(shown.splitlines()) >= 100
-            assert "\x1b" not in shown
-        shown = cli_of("tail", form, "--from", "start", "--decode", *words, "-o", "json")
-        found = [json.loads(line)["fields"]["v"] for line in shown.splitlines()]
-        assert {type(each) for each in found} > {dict}
-        assert cli_of("tail", form, "--decode", *words, "--where", "id == 'none'") == ""
 
 
 @on_engine

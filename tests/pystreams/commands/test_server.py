@@ -114,19 +114,6 @@ def test_options_become_engine_arguments(
     assert found == [paths.get(word, word) for word in settings]
 
 
-def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
-    """Without ECHO, `doctor` advises adding only this permission, and completes when it is granted."""
-    with user(client) as url:
-        error = cli_of.failure("doctor", url, status=6)
-        assert "ACL SETUSER narrow +echo" in error
-        assert "+@all" not in error
-        client.execute_command("ACL", "SETUSER", "narrow", "+echo")
-        assert (
-            "HDEL, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"
-            in cli_of.result("doctor", "--probe", url).stdout
-        )
-
-
 def test_doctor_finds_rights_without_refused_calls(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """A user who may call ACL DRYRUN gets its missing rights, and ACL LOG stays empty. Others need `--probe`."""
     with user(client, "~s*", "+@all", "-xreadgroup") as url:

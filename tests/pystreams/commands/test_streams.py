@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 import redis
 
 from tests import servers
@@ -70,42 +69,11 @@ def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
     assert cli_of.json("info", _ODD)["length"] == 1
 
 
-def test_a_limited_list_begins_with_the_first_names(cli_of: Cli, client: redis.Redis) -> None:
-    """`--limit` cuts the lists of streams and groups in the order of names, not in the server's order."""
-    for number in range(300):
-        client.xadd(f"s{number:03}", {"n": 1})
-        client.xgroup_create(f"s{number:03}", "g", 0)
-    names = [f"s{number:03}" for number in range(5)]
-    assert [each["stream"] for each in cli_of.json("ls", "--limit", "5")["streams"]] == names
-    for verb in ("ls", "lag"):
-        assert [each["stream"] for each in cli_of.json("groups", verb, "--limit", "5")["groups"]] == names
-
-
 def test_missing_streams_and_other_keys_have_different_statuses(cli_of: Cli, client: redis.Redis) -> None:
     """The exit status is 4 for a missing stream and 1 for a key of another type."""
     _fill(client)
     assert "[NO_SUCH_STREAM] There is no stream 'nope'" in cli_of.failure("info", "nope", status=4)
     assert "[NOT_A_STREAM]" in cli_of.failure("info", "no stream", status=1)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("ls",),
-        ("groups", "ls"),
-        ("groups", "lag"),
-        ("groups", "describe", "s", "g"),
-        ("pending", "ls", "s", "g"),
-        ("dlq", "ls", "s"),
-    ],
-)
-def test_a_negative_limit_is_rejected(cli_of: Cli, words: tuple[str, ...]) -> None:
-    assert "--limit" in cli_of.failure(*words, "--limit", "-5", status=2)
-
-
-def test_notes_escape_control_characters(cli_of: Cli, client: redis.Redis) -> None:
-    """A message that repeats an argument escapes its control characters."""
-    assert cli_of.result("ls", "\x1b[31mred").stderr == "No stream matches \\x1b[31mred.\n"
 
 
 def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(

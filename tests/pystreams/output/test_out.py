@@ -73,15 +73,6 @@ def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatc
         assert lines[2].startswith("error: [NO_GROUPS] The stream 's'")
 
 
-def test_characters_missing_from_the_encoding_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr("sys.stdout", stdout)
-    out = Output()
-    out.line("köln")
-    out.flush()
-    assert stdout.buffer.getvalue() == b"k\\xf6ln\n"  # type: ignore[attr-defined]
-
-
 class _Full(io.StringIO):
     def write(self, text: str) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -16,7 +16,7 @@ from pystreams.streams.checkup import Verdict
 from streamclient.config.address import Address
 from tests import servers
 from tests.pystreams.conftest import Cli, user
-from tests.servers import sentinels, topologies
+from tests.servers import sentinels
 
 
 def _verdicts(cli: Cli, *words: str) -> dict[str, tuple[str, str]]:
@@ -83,18 +83,6 @@ def test_clocks_that_differ_are_a_warning(tmp_path: Path) -> None:
             late.stop()
         assert verdict == "warning"
         assert found.endswith(f"ahead of 127.0.0.1:{late.port}")
-
-
-def test_a_tls_connection_passes(tmp_path: Path) -> None:
-    with topologies.encrypted() as server:
-        given = dict(server.options)
-        connection = connect(Wanted(given.pop("url"), None, given), "")
-        try:
-            found = {each.subject: each for each in checkup.review(connection, {"protected-mode": "no"})}
-        finally:
-            connection.close()
-    assert found["encryption"].found == "TLS"
-    assert "protected mode" not in found  # the server is on this machine
 
 
 def test_without_info_and_config_their_facts_are_unknown(instance: servers.Running, client: redis.Redis) -> None:
