@@ -50,12 +50,6 @@ def borrow(address: Address) -> Iterator[Connection]:
             _idle.pop(next(iter(_idle))).close()
 
 
-def has(address: Address) -> bool:
-    """Return whether the pool has a usable connection to this address."""
-    connection = _idle.get((os.getpid(), address))
-    return connection is not None and connection.usable()
-
-
 def close_all() -> None:
     """Close the pool's connections."""
     while _idle:
