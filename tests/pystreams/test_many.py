@@ -77,10 +77,10 @@ def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, instance: s
 
 def test_a_scrape_costs_in_proportion_to_its_limit(many: redis.Redis, instance: servers.Running) -> None:
     """Streams beyond the limit of a scrape cost nothing except scanning the key space."""
-    collector = Collector(Wanted(instance.url), Chosen(limit=200))
+    collector = Collector(Wanted(instance.url), Chosen(limit=200), seconds=60)
     for _ in range(2):
         before = _cost(many)
-        found = exposed(collector.collect(60))
+        found = exposed(collector.collect())
         commands, sent = (now - then for now, then in zip(_cost(many), before, strict=True))
         assert value(found, "pystreams_exporter_streams") == 200
         assert value(found, "pystreams_exporter_streams_left_out") == 1
