@@ -21,6 +21,8 @@ _WORD = 8
 #: `Values.varieties` does not count distinct lengths if a value has at least this many bytes: the count needs memory
 #: for every length up to the largest one.
 _LONG = 1 << 16
+#: Average length in bytes above which `Values.gathered` slices each value. Shorter values use an index per byte.
+_LONG_ON_AVERAGE = 64
 _Bytes = NDArray[np.uint8]
 
 
@@ -125,6 +127,18 @@ class Values:
             bytes(data[begin:end])
             for begin, end in zip(self.starts[rows].tolist(), self.ends[rows].tolist(), strict=True)
         ]
+
+    def gathered(self) -> bytes:
+        """Return the values concatenated."""
+        starts, lengths = self.starts, self.lengths
+        size = int(lengths.sum())
+        if size > _LONG_ON_AVERAGE * len(starts):
+            data = self.data.data
+            return b"".join([data[begin:end] for begin, end in zip(starts.tolist(), self.ends.tolist(), strict=True)])
+        # Byte i of the result comes from i + (start of its value in data - start of its value in the result).
+        positions = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        positions += np.arange(size)
+        return self.data.take(positions, mode="clip").tobytes()
 
     def words(self) -> tuple[Words, Lengths]:
         """Return the first eight bytes of each value as a word, and its length. Bytes after a shorter value are
