@@ -185,14 +185,18 @@ class Stream:
 
     def first_runs(self, low: int, high: int, count: int) -> list[Run]:
         """Return the first ``count`` live entries of [low, high] as runs, or all of them if ``count`` is 0."""
-        runs = []
-        for segment, first, last in self.runs(low, high):
-            if count and last - first >= count:
-                runs.append((segment, first, first + count))
-                return runs
-            runs.append((segment, first, last))
-            if count:
-                count -= last - first
+        runs: list[Run] = []
+        left = count or self.length
+        for number in range(self._locate(low), len(self._segments)):
+            if self.firsts[number] > high:
+                break
+            segment, begin, end = self._part_of(number, low, high)
+            for first, last in segment.runs(begin, end):
+                last = min(last, first + left)
+                runs.append((segment, first, last))
+                left -= last - first
+                if not left:
+                    return runs
         return runs
 
     def range(self, low: int, high: int, count: int) -> Frames:

@@ -45,7 +45,9 @@ def _parsed(words: list[bytes]) -> Work[list[int]]:
 
 
 def counted(ctx: Context, argv: list[bytes], words: list[bytes], part: Part) -> Reply:
-    """Return the sum of ``part``'s results for all of ``words``."""
+    """Return the sum of ``part``'s results for all of ``words``, processed in steps if there are many."""
+    if len(words) <= pace.MANY_IDS:
+        return part(ids.parse_many(words), words)
 
     def work() -> Work[Reply]:
         entry_ids, done = (yield from _parsed(words)), 0

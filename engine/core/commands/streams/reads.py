@@ -19,7 +19,7 @@ from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups import ClaimEffects, GroupRef, deliver, need_group, see_consumer
 from engine.core.environment.context import Context
 from engine.core.protocol import ids, pace
-from engine.core.protocol.args import I64_MAX, Args, parse_timeout
+from engine.core.protocol.args import I64_MAX, parse_int, parse_timeout
 from engine.core.protocol.replies import (
     NIL_ARRAY,
     Array,
@@ -64,41 +64,41 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
     """Parse the arguments of a call."""
     grouped = argv[0].upper() == b"XREADGROUP"
     read = Read()
-    args = Args(argv, 1)
+    # (`Args` would take half the time of a short read.)
+    at, end = 1, len(argv)
     while not read.keys:
-        word = args.take().upper()
-        more = len(args)
-        if word == b"COUNT" and more > 0:
-            read.count = max(args.take_int(), 0)
-        elif word == b"MAXCOUNT" and more > 0:
-            read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
-            if read.maxcount <= 0:
-                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
-        elif word == b"MAXSIZE" and more > 0:
-            read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
-            if read.maxsize <= 0:
-                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
-        elif word == b"BLOCK" and more > 0:
-            read.block = parse_timeout(args.take(), ctx.now)
-        elif word == b"STREAMS" and more > 0:
-            words = args.rest()
-            if len(words) % 2:
-                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
-            half = len(words) // 2
-            read.keys, read.id_words = words[:half], words[half:]
-            read.id_pos = len(argv) - half
-        elif word == b"GROUP" and more > 1:
+        word = argv[at].upper() if at < end else b""
+        values = end - at - 1
+        at += 1 + _VALUES_OF.get(word, 0)
+        if word == b"COUNT" and values:
+            read.count = max(parse_int(argv[at - 1]), 0)
+        elif word == b"GROUP" and values > 1:
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"GROUP"))
-            read.group, read.consumer = args.take(), args.take()
+            read.group, read.consumer = argv[at - 2 : at]
+        elif word == b"STREAMS" and values:
+            if values % 2:
+                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
+            read.id_pos = end - values // 2
+            read.keys, read.id_words = argv[at : read.id_pos], argv[read.id_pos :]
+        elif word == b"BLOCK" and values:
+            read.block = parse_timeout(argv[at - 1], ctx.now)
+        elif word == b"MAXCOUNT" and values:
+            read.maxcount = parse_int(argv[at - 1], messages.MAXCOUNT_NOT_POSITIVE)
+            if read.maxcount <= 0:
+                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
+        elif word == b"MAXSIZE" and values:
+            read.maxsize = parse_int(argv[at - 1], messages.MAXSIZE_NOT_POSITIVE)
+            if read.maxsize <= 0:
+                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
         elif word == b"NOACK":
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"NOACK"))
             read.noack = True
-        elif word == b"CLAIM" and more > 0:
+        elif word == b"CLAIM" and values:
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"CLAIM"))
-            read.claim = args.take_int(b"ERR min-idle-time is not an integer or out of range")
+            read.claim = parse_int(argv[at - 1], b"ERR min-idle-time is not an integer or out of range")
             if read.claim < 0:
                 raise CommandError(b"ERR min-idle-time must be a positive integer")
         else:
@@ -501,16 +501,19 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
-            reply = _by_key([(key, reply_of(runs))])
-            return ctx.in_steps(argv, _deliver_many(ctx, ref, consumer, runs, read.noack, reply))
+            reply, new = _by_key([(key, reply_of(runs))]), id_columns(runs)
+            if len(new[0]) > pace.DELIVERED:
+                return ctx.in_steps(argv, _deliver_many(ctx, ref, consumer, new, read.noack, reply))
+            deliver(ctx, ref, consumer, new, read.noack)
+            return reply
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 
 def _deliver_many(
-    ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool, reply: Reply
+    ctx: Context, ref: GroupRef, consumer: Consumer, new: ids.IdColumns, noack: bool, reply: Reply
 ) -> Generator[None, None, Reply]:
-    """Deliver new entries in steps; return ``reply``."""
-    ms, seq = id_columns(runs)
+    """Deliver new entries with these IDs in steps; return ``reply``."""
+    ms, seq = new
     for at in range(0, len(ms), pace.DELIVERED):
         if at:
             yield
@@ -569,7 +572,7 @@ def _new_entries(
     else:
         fresh = (segment.entries.frame_at(at) for segment, first, last in runs for at in range(first, last))
         reply = [*claimed, *(_with_history(entry, 0, 0) for entry in fresh)]
-    return (yield from _deliver_many(ctx, ref, consumer, runs, read.noack, reply))
+    return (yield from _deliver_many(ctx, ref, consumer, id_columns(runs), read.noack, reply))
 
 
 def _with_history(entry: bytes, idle: int, count: int) -> Raw:
