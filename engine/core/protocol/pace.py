@@ -37,6 +37,8 @@ IMAGE_US = 2000.0
 IMAGE_NAMES = 500
 #: Number of groups per step or page.
 GROUPS = 100
+#: Number of blocks of pending entries searched, or in which a deleted consumer's entries are removed, per step.
+BLOCKS = 20
 #: Number of new entries delivered per step.
 DELIVERED = 5000
 #: Units of work per step of a claim or of a read of pending entries. One entry by itself is one unit.

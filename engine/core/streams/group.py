@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Generator
 from typing import Protocol
 
 from engine.core.protocol.ids import MAX_ID
@@ -142,10 +143,11 @@ class Group:
         self.consumers[name] = self.by_number[consumer.number] = consumer
         return consumer, True
 
-    def delete_consumer(self, consumer: Consumer) -> int:
-        """Delete a consumer and its pending records; return how many records it had."""
+    def delete_consumer(self, consumer: Consumer) -> Generator[None, None, int]:
+        """Delete a consumer and its pending records in steps; return how many records it had."""
+        removed = yield from self.pending.remove_owner(consumer.number)
         del self.consumers[consumer.name], self.by_number[consumer.number]
-        return self.pending.remove_owner(consumer.number)
+        return removed
 
     def sorted_consumers(self) -> list[Consumer]:
         """Return all consumers, by name."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.protocol import pace
 from engine.core.protocol.ids import MAX_ID, U64_MAX, columns, position
 
 #: ``matches`` returns 0 instead of comparing this many records or fewer.
@@ -521,20 +522,19 @@ class PendingList:
         self._size -= removed
         return removed
 
-    def remove_owner(self, owner: int) -> int:
-        """Remove all records of ``owner``; return how many there were."""
-        removed = self.per_owner.pop(owner, 0)
+    def remove_owner(self, owner: int) -> Generator[None, None, int]:
+        """Remove all records of ``owner`` in steps; return how many there were. Until the end, the list is unusable."""
+        removed = self.per_owner.get(owner, 0)
         if not removed:
             return 0
-        self.first_removed = 0
-        blocks, firsts = [], []
-        for block, first in zip(self._blocks, self._firsts, strict=True):
+        for number, block in enumerate(self._blocks, 1):
             block.remove_owner(owner)
-            if len(block):
-                blocks.append(block)
-                firsts.append(first)
-        self._blocks, self._firsts = blocks, firsts
-        self._size -= removed
+            if not number % pace.BLOCKS:
+                yield
+        self.first_removed = 0
+        left = [number for number, block in enumerate(self._blocks) if len(block)]
+        self._blocks, self._firsts = [self._blocks[at] for at in left], [self._firsts[at] for at in left]
+        self._size -= self.per_owner.pop(owner)
         return removed
 
     def copy(self) -> PendingList:

@@ -262,14 +262,14 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     consumer = group.consumers.get(argv[4])
     if consumer is None:
         return 0
-    pending = group.delete_consumer(consumer)
-    _changed(ctx, b"xgroup-delconsumer", key)
-    ctx.effect(*argv)
-    return pending
 
+    def work() -> Generator[None, None, Reply]:
+        pending = yield from group.delete_consumer(consumer)
+        _changed(ctx, b"xgroup-delconsumer", key)
+        ctx.effect(*argv)
+        return pending
 
-#: Number of blocks searched at a time for consumers' records.
-_BLOCKS_PER_STEP = 20
+    return ctx.in_steps(argv, work())
 
 
 class PendingRecords:
@@ -295,7 +295,7 @@ class PendingRecords:
         for number, block in enumerate(self._blocks):
             if not left:
                 return
-            if number and not number % _BLOCKS_PER_STEP:
+            if number and not number % pace.BLOCKS:
                 yield
             for owner, records in block.tally(0, len(block)).items():
                 wanted = min(left.get(owner, 0), records)

@@ -36,6 +36,7 @@ COMMANDS = [
     "XAUTOCLAIM s g c-1 1000 - COUNT 50",
     f"XREAD COUNT 1 STREAMS {'s ' * IDS}{'30 ' * IDS}".strip(),
     f"XREADGROUP GROUP g c-1 COUNT 1 STREAMS {'s ' * IDS}{'> ' * IDS}".strip(),
+    "XGROUP DELCONSUMER s g c-1",
     "XTRIM s MAXLEN 20 ACKED",
     "XTRIM s MINID 290 DELREF",
     "XADD s MAXLEN 20 ACKED 999-1 f v",
@@ -46,7 +47,7 @@ COMMANDS = [
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits so that commands with a few IDs run in steps."""
     sizes = {
-        "MANY_IDS": STEP, "PARSED": 50, "IDS": STEP, "GROUPS": 3,
+        "MANY_IDS": STEP, "PARSED": 50, "IDS": STEP, "GROUPS": 3, "BLOCKS": 1,
         "DELIVERED": STEP, "WORK": STEP, "OF_A_RANGE": 1.0, "OF_RECENT_ONES": 1.0, "OF_A_BLOCK": 0.0,
     }  # fmt: skip
     lower(monkeypatch, [(pace, sizes), (pending, {"BLOCK": 8})])
