@@ -78,20 +78,13 @@ class Bulks:
 
 
 class Walker:
-    """Parses items from the ascending offsets `at` in `buffer`.
+    """Parses items from the ascending offsets `at` in `buffer`. Raises `Mismatch` if an item does not have the form."""
 
-    With `partial`, a mismatch drops the first item that does not have the form and all items after it; `count` is the
-    number of remaining items. Otherwise a mismatch raises `Mismatch`. Results returned before a drop have more
-    elements than items remain, so the caller must slice them.
-    """
+    __slots__ = ("_buffer", "at")
 
-    __slots__ = ("_buffer", "_partial", "at", "count")
-
-    def __init__(self, buffer: bytes | bytearray, at: Ints, *, partial: bool = False) -> None:
+    def __init__(self, buffer: bytes | bytearray, at: Ints) -> None:
         self._buffer = buffer
-        self._partial = partial
         self.at = at
-        self.count = at.size
 
     def bulk(self, piece: bytes) -> Bulks:
         """Match `piece`, skip the bulk string whose length follows it, and return the bulk strings.
@@ -101,20 +94,18 @@ class Walker:
         words = -(-len(piece) // _WORD)
         early = words * _WORD - len(piece)
         self._require(len(piece) + AFTER, early)
-        if not self.count:
+        if not self.at.size:
             return Bulks(self.at, 0, np.empty((0, 2), np.uint64), 0)
         near = self.windows(self.at - early, (words + 2) * _WORD)
         expected = np.frombuffer(bytes(early) + piece, np.dtype("<u8"))
         for i in range(words):
             found = near[:, i] & _U((2**64 - 1) >> 8 * early << 8 * early) if early and not i else near[:, i]
-            bad = found != expected[i]
-            if bad.any():
-                near = near[: self._drop(bad)]
+            _refuse(found != expected[i])
         return self._lengths(near[:, words:], len(piece))
 
     def text(self, piece: bytes) -> None:
         """Match and skip `piece`, of one to eight bytes."""
-        self.drop(~self.have(piece))
+        _refuse(~self.have(piece))
         self.at = self.at + len(piece)
 
     def have(self, piece: bytes) -> Bools:
@@ -132,15 +123,8 @@ class Walker:
         """Return the eight bytes at each offset as a word."""
         return self.windows(at, _WORD)[:, 0]
 
-    def drop(self, bad: Bools) -> None:
-        """Treat these items as mismatches."""
-        if bad.any():
-            self._drop(bad)
-
     def _lengths(self, near: Words, skip: int) -> Bulks:
         """Read the length at the start of each row of `near`, which begins `skip` bytes after `at`."""
-        if not self.count:
-            return Bulks(self.at, 0, near, 0)
         words = near[:, 0]
         width = int(words[0]).to_bytes(_WORD, "little").find(b"\r\n")
         header = _U((1 << 8 * (max(width, 0) + 2)) - 1)
@@ -149,8 +133,7 @@ class Walker:
         if alike and ((words & header) == (words[0] & header)).all():
             text = int(words[0]).to_bytes(_WORD, "little")[:width]
             if not text.isdigit() or (text[:1] == b"0" != text):
-                self._cut(0)
-                return Bulks(self.at, 0, near[:0], 0)
+                raise Mismatch
             sizes = int(text)
             begins = self.at + (skip + width + 2)
             self.at = begins + sizes
@@ -175,32 +158,23 @@ class Walker:
         bad |= ((words & _U(0xFF)) == _U(ord("0"))) & (widths > 1)
         if wrong is not None:
             bad |= wrong
+        _refuse(bad)
         skipped = int(widths[0]) + 2 if (widths == widths[0]).all() else 0
-        if bad.any():
-            count = self._drop(bad)
-            widths, found, near = widths[:count], found[:count], near[:count]
         sizes = found.view(np.int64)
         begins = self.at + widths + (skip + 2)
         self.at = begins + sizes
         return Bulks(begins, sizes, near, skipped)
 
     def _require(self, after: int, before: int = 0) -> None:
-        """Drop items with fewer than `after` readable bytes at their offset, or fewer than `before` bytes in front of
-        it.
-        """
-        limit = len(self._buffer) - after
-        if self.count and (int(self.at.max()) > limit or int(self.at[0]) < before):
-            self._drop((self.at > limit) | (self.at < before))
-
-    def _drop(self, bad: Bools) -> int:
-        """Drop the first bad item and all items after it. Returns the number of remaining items."""
-        return self._cut(int(np.argmax(bad)))
-
-    def _cut(self, count: int) -> int:
-        if not self._partial:
+        """Raise `Mismatch` if less than `after` bytes from an item's offset on, or `before` before it, are readable."""
+        if self.at.size and (int(self.at.max()) > len(self._buffer) - after or int(self.at[0]) < before):
             raise Mismatch
-        self.at, self.count = self.at[:count], count
-        return count
+
+
+def _refuse(bad: Bools) -> None:
+    """Raise `Mismatch` if any item is bad."""
+    if bad.any():
+        raise Mismatch
 
 
 def marks(data: NDArray[np.uint8], byte: int) -> Ints:

@@ -41,13 +41,13 @@ from typing import Any
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, look_up
 from engine.core.clients.session import Queued, Session, Waiter
-from engine.core.commands.streams.xadd import add_framed, add_run
+from engine.core.commands.streams.xadd import add_run
 from engine.core.environment.context import Context
 from engine.core.environment.divided_commands import DividedCommands
 from engine.core.keyspace.changes import NEVER
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
-from engine.core.protocol.xadd import FramedRun, XaddRun
+from engine.core.protocol.xadd import XaddRun
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, EXECUTING, WRITTEN, Command, called_by
@@ -499,24 +499,6 @@ class Core(Context):
             if spent >= telemetry.threshold_ns * run.count:
                 telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, self.now)
         return replies
-
-    def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
-        """Run many XADDs from a log at once. Returns False if the run is declined, for example by ``add_framed``."""
-        changes = self.changes
-        changes.set_time(now_us)
-        if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:
-            return False
-        self.enter(session)
-        try:
-            is_added = add_framed(self, run)
-        except Exception as error:
-            raise FatalError("xadd", session_id=session.id) from error
-        if is_added:
-            self.telemetry.stats[b"xadd"].add_run(run.count, 0)
-            session.calls += run.count
-            if changes.ready:
-                self.serve()
-        return is_added
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ the handlers implement the options.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -113,24 +112,6 @@ class XaddRun:
                 words.append(body[line_end + 2 : end])
                 at = end + 2
             yield words
-
-
-@dataclass(slots=True)
-class FramedRun:
-    """``count`` XADD commands for one key with ascending IDs, whose frames are already built."""
-
-    key: bytes
-    count: int
-    #: The frames back to back.
-    frames: bytes | bytearray
-    #: Size of each frame in bytes.
-    sizes: list[int]
-    #: Milliseconds of each ID.
-    ms: array[int]
-    #: Sequence number of each ID.
-    seq: array[int]
-    #: Offset in the parsed buffer at which the commands end.
-    end: int
 
 
 def word_in(bulk: bytes) -> bytes:

@@ -30,7 +30,7 @@ from engine.core.table.unsupported import family_of
 from engine.shell.durability.log import Piece, TornError, pieces, written_size
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
-from engine.wire.bulk import Scanner, UniformAdds
+from engine.wire.bulk import Scanner
 
 
 class Commands:
@@ -188,7 +188,6 @@ class Replay:
         self._now_us = now_us
         self._relieve = relieve
         self._session: Session = core.open_session(now_us)
-        self._alike = UniformAdds()
         self._scanner = Scanner()
         self._commands = Commands(core, self._session, now_us)
         self._added = 0
@@ -275,10 +274,6 @@ class Replay:
         ``offset``: offset of the run in the file, for errors.
         """
         try:
-            alike = self._alike.scan(commands, at)
-            if alike is not None and self._core.load_run(self._session, alike, self._now_us):
-                self._added += alike.count
-                return alike.end
             run = self._scanner.scan(commands, at)
             if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
                 return 0

@@ -20,7 +20,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.protocol.xadd import FramedRun, Given, XaddRun, divide, word_in
+from engine.core.protocol.xadd import Given, XaddRun, divide, word_in
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, content_id
 from engine.core.streams.segment import Sizes
 from engine.core.streams.stream import Stream, counted, next_id
@@ -459,19 +459,6 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
     later = times[1:] > times[:-1]
     later |= (times[1:] == times[:-1]) & (numbers[1:] > numbers[:-1])
     return bool(later.all())
-
-
-def add_framed(ctx: Context, run: FramedRun) -> bool:
-    """Add entries from a log. Return False, without any change, if the run is declined."""
-    try:
-        stream = ctx.db.stream(run.key)
-    except CommandError:
-        return False
-    last = stream.last_id if stream is not None else 0
-    if ctx.changes.recording or ids.make(run.ms[0], run.seq[0]) <= last:
-        return False
-    add_entries(ctx, run.key, stream, run.frames, run.sizes, run.ms, run.seq)
-    return True
 
 
 def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
