@@ -19,9 +19,6 @@ Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: ``equal_ranges`` looks up fewer IDs of a run than this one by one.
-_MANY_IDS = 32
-
 
 def frames_of(runs: list[Run]) -> Frames:
     """Return a reply that consists of the entries of the runs."""
@@ -114,11 +111,9 @@ def equal_ranges(snapshots: Iterable[Run], total: int, count: int) -> Iterator[t
         for first, last in segment.runs(begin, end):
             here = before + last - first
             behind = min(((here + 1) * count - 1) // total, count - 1) + 1
-            ms, seq = segment.entries.id_columns(first, last) if behind - first_number >= _MANY_IDS else (None, None)
             for number in range(first_number, behind):
                 size, upto = total * number // count - upto, total * number // count
-                at = upto - before - 1
-                yield (segment.entries.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
+                yield segment.entries.id_at(first + upto - before - 1), size
             first_number, before = max(behind, first_number), here
 
 

@@ -11,36 +11,21 @@ from collections.abc import Iterable
 import pytest
 
 from engine.wire.parser import LINE_LIMIT, RequestParser
+from tests.engine.wire import fuzz
 
 PING = b"*1\r\n$4\r\nPING\r\n"
 PREFIX = b"ERR Protocol error: "
 
 
 def written(*argv: bytes) -> bytes:
-    return b"*%d\r\n" % len(argv) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)
+    return fuzz.written(list(argv))
 
 
 def parse(pieces: Iterable[bytes], quick: bool = True, trusted: bool = True) -> tuple[list[list[bytes]], bytes | None]:
     """Return commands and error of a parser that is fed ``pieces``; ``quick=False`` uses the reference parser alone."""
-    parser = (RequestParser if quick else Scalar)(1 << 20)
+    parser = (RequestParser if quick else fuzz.Scalar)(1 << 20)
     parser.trusted = trusted
-    commands: list[list[bytes]] = []
-    for piece in pieces:
-        if trusted:
-            commands += parser.parse(piece)
-        rest = b"" if trusted else piece
-        while rest:
-            found, rest = parser.parse_one(rest)
-            assert len(found) <= 1
-            commands += found
-    return commands, parser.error
-
-
-class Scalar(RequestParser):
-    """The reference parser, without the fast path."""
-
-    def _by_hiredis(self, data: bytes, start: int, commands: list[list[bytes]]) -> int:
-        return start
+    return fuzz.parse(parser, list(pieces))
 
 
 #: Bytes, the commands in them, and the error at their end as in redis-server 7.0.
