@@ -98,15 +98,16 @@ class Block:
         self.counts.insert(index, count)
         self.oldest = min(self.oldest, time)
 
-    def extend(self, more: Block) -> None:
-        """Append the records of another block."""
+    def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
+        """Append records that all have the same owner, time and count."""
         self._unshare()
-        self.ms += more.ms
-        self.seq += more.seq
-        self.owners += more.owners
-        self.times += more.times
-        self.counts += more.counts
-        self.oldest = min(self.oldest, more.oldest)
+        size = len(ms)
+        self.ms += ms
+        self.seq += seq
+        self.owners += array("I", (owner,)) * size
+        self.times += array("q", (time,)) * size
+        self.counts += array("q", (count,)) * size
+        self.oldest = min(self.oldest, time)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
         """Return the indices of the records of ``owner`` (None: of all owners), filtered by time.
@@ -386,7 +387,7 @@ class PendingList:
                 number += 1
             self._insert_blocks(number, ms, seq, owner, time)
         elif self._blocks and len(self._blocks[-1].ms) + size <= BLOCK:
-            self._blocks[-1].extend(Block.of(ms, seq, owner, time, 1))
+            self._blocks[-1].extend(ms, seq, owner, time, 1)
         else:
             self._insert_blocks(len(self._blocks), ms, seq, owner, time)
         self._size += size
