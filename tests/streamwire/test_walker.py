@@ -1,4 +1,4 @@
-"""The vectorised walker: lengths and mismatches. The tests of frames compare its results with a parser's."""
+"""The vectorised walker: lengths and mismatches. Tests of its users compare their results with a parser."""
 
 from __future__ import annotations
 
