@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 import hiredis
 import pytest
 
-from tests import ROOT, servers
+from tests import servers
 from tests.servers import Running
 from tests.servers.connection import Connection
 from tests.suite.waiting import DEADLINE, wait_for
@@ -64,66 +61,6 @@ def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, en
     assert client.run("EXISTS", "k") == 0
 
 
-def _info_has(client: socket.socket, line: bytes) -> bool:
-    """Return whether INFO clients contains the line."""
-    client.sendall(b"INFO clients\r\n")
-    return line in client.recv(10_000)
-
-
-def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An unexpected exception in a read command is logged; its client gets an error, and the server continues."""
-    directory = tmp_path_factory.mktemp("broken")
-    program = directory / "broken.py"
-    program.write_text(
-        "import sys\n"
-        "import engine.core.dispatch\n"
-        "from engine.core.table.declare import Family\n"
-        "from engine.__main__ import main\n"
-        "@Family(group='server')('boom', flags='readonly')\n"
-        "def boom(ctx, argv):\n"
-        "    raise RuntimeError('nobody foresaw this')\n"
-        "@Family(group='server')('odd', flags='readonly')\n"
-        "def odd(ctx, argv):\n"
-        "    return [1, object()]\n"
-        "@Family(group='server')('fuse key', flags='readonly')\n"
-        "def fuse(ctx, argv):\n"
-        "    if ctx.retry is None:\n"
-        "        return ctx.block(argv, [argv[1]], 0)\n"
-        "    raise RuntimeError('nor that')\n"
-        "sys.exit(main(['--port', '0']))\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, str(program)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            port = int(process.stdout.readline().split()[2].rpartition(b":")[2])
-            with socket.create_connection(("127.0.0.1", port), DEADLINE) as client:
-                client.sendall(b"boom\r\nodd\r\nfuse s\r\nPING\r\n")
-                with socket.create_connection(("127.0.0.1", port), DEADLINE) as other:
-                    other.sendall(b"XREAD BLOCK 0 STREAMS s $\r\n")
-                    with socket.create_connection(("127.0.0.1", port), DEADLINE) as producer:
-                        wait_for(lambda: _info_has(producer, b"blocked_clients:2"), "two clients to wait")
-                        producer.sendall(b"XADD s 1-1 f v\r\n")
-                        assert producer.recv(1000) == b"$3\r\n1-1\r\n"
-                    assert other.recv(1000).startswith(b"*1\r\n*2\r\n$1\r\ns\r\n")
-                seen = b""
-                while seen.count(b"\n") < 4:
-                    seen += client.recv(1000)
-                assert seen == b"-ERR internal error\r\n" * 3 + b"+PONG\r\n"
-        finally:
-            process.terminate()
-        assert process.wait(DEADLINE) == 0
-        output = process.stderr.read()
-        assert b"nobody foresaw this" in output
-        assert b"nor that" in output
-
-
 # -- many clients -----------------------------------------------------------------------------------------------------
 
 
@@ -144,28 +81,6 @@ def test_a_long_pipeline_does_not_block_other_clients(client: Connection, engine
             with suppress(BlockingIOError):
                 received += len(busy.socket.recv(1 << 20))
         assert asked > 10
-
-
-def test_a_client_that_does_not_read_is_not_served(engine: Running, client: Connection) -> None:
-    """Unread replies are bounded: the client's commands wait until it reads."""
-    client.run("SET", "v", b"x" * 100_000)
-    with Connection(engine) as slow:
-        slow.run("CLIENT", "SETNAME", "slow")
-        slow.socket.setblocking(False)
-        data = memoryview(hiredis.pack_command(("GET", "v")) * 2000)
-        sent = slow.socket.send(data)
-
-        def piled_up() -> int:
-            line = next(line for line in bytes(client.run("CLIENT", "LIST")).splitlines() if b"name=slow" in line)  # type: ignore[call-overload]
-            return int(dict(word.split(b"=", 1) for word in line.split())[b"omem"])
-
-        wait_for(lambda: piled_up() > 1 << 20, "replies to pile up")
-        assert piled_up() < 20 << 20
-        slow.socket.settimeout(DEADLINE)
-        expected = sent // len(hiredis.pack_command(("GET", "v"))) * (100_000 + len(b"$100000\r\n\r\n"))
-        received = 0
-        while received < expected:
-            received += len(slow.socket.recv(1 << 20))
 
 
 def test_a_client_may_send_everything_before_it_reads(client: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.dispatch import Core
 from tests.engine.shell.network.without_sockets import Shell
 
 
@@ -37,3 +38,12 @@ def test_no_reply_is_sent_if_effects_cannot_be_logged(shell: Shell, subscribes: 
     writer.data_received(b"SET k v\r\nGET k\r\n")
     assert (transport.written, other.written) == (b"", b"")
     assert shell.runner.failed
+
+
+def test_a_reply_that_cannot_be_encoded_is_an_error(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client gets one reply for each command, also if the encoding of a reply fails."""
+    client, transport = shell.client()
+    monkeypatch.setattr(Core, "execute", lambda *_: [1, object()])
+    client.data_received(b"PING\r\nPING\r\n")
+    assert transport.taken() == b"-ERR internal error\r\n" * 2
+    assert not shell.runner.failed

@@ -58,29 +58,6 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
                 other.close()
 
 
-def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp_path):
-    """With stream-storage disk, more segment files than descriptors do not prevent clients, reads, a rewrite or a
-    restart.
-    """
-    original = servers.tied_to_us
-    monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
-    flags = ("--dir", str(tmp_path), "--appendonly", "yes", "--stream-storage", "disk", "--stream-file-size", "1024")
-    for there in (0, 1500):
-        with servers.engine(*flags, module="tests.servers.tiny_engine") as server, Connection(server) as client:
-            assert client.run("CONFIG", "GET", "maxclients")[1] == b"%d" % MOST
-            for number in range(there, 1500):
-                client.run("XADD", "s", "*", "number", number, "value", "v" * 1000)
-            wait_for(lambda: len(list((tmp_path / "segments").iterdir())) > LIMIT, "many segment files")
-            others = [Connection(server) for _ in range(MOST - 1)]
-            try:
-                assert [other.run("PING") for other in others] == [b"PONG"] * len(others)
-                assert len(client.run("XRANGE", "s", "-", "+")) == 1500
-                rewrite_log(client)
-            finally:
-                for other in others:
-                    other.close()
-
-
 def test_too_few_descriptors_stop_the_start(few_files, monkeypatch):
     """With fewer descriptors than the engine reserves, the start fails with the reason."""
     original = servers.tied_to_us

@@ -101,21 +101,6 @@ def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
-def test_memory_is_freed_when_clients_leave():
-    """When four clients disconnect that each sent 20 MB of a command, at most 30 of the 80 MB stay in use."""
-    with servers.engine() as server, Client(server) as other:
-        before = resident(server)
-        clients = [server.connect() for _ in range(4)]
-        for client in clients:
-            client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000000\r\n" + bytes(20 * MB))
-        wait_for(lambda: resident(server) > before + 65 * MB, "80 MB to arrive")
-        for client in clients:
-            client.close()
-        wait_for(lambda: other.run("CLIENT", "LIST").count(b"\n") == 1, "the clients to be forgotten")
-        wait_for(lambda: resident(server) < before + 30 * MB, "the memory to return")
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
 @pytest.mark.parametrize("policy", ["always", pytest.param("no", marks=long_only)])
 def test_replies_are_not_made_before_they_are_read(policy):
     """Sixteen pipelined reads of four megabytes each, whose replies are not read, take the memory of a few replies."""

@@ -101,15 +101,6 @@ def test_a_closing_connection_closes_after_the_last_piece(shell):
     assert reader.ended == "closed"
 
 
-def test_a_disconnected_client_leaves_nothing(shell):
-    """The rest of a reply is dropped with its connection."""
-    first, _ = shell.client()
-    first.data_received(MGET)
-    first.connection_lost(None)
-    rest(shell)
-    assert first.pieces is None
-
-
 def test_an_unfinished_reply_closes_the_connection(shell, monkeypatch):
     """If a piece cannot be made, its client is disconnected: no other reply may follow a partial one."""
     first, reader = shell.client()
@@ -201,26 +192,6 @@ def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
 XDEL = b"XDEL s " + b" ".join(b"%d-1" % number for number in range(1, 41)) + b"\r\n"
 
 
-def test_other_clients_are_served_between_two_steps(many_ids):
-    """Entries are deleted in several iterations, in which other clients are served; the reply has the total."""
-    first, reader = many_ids.client()
-    second, other = many_ids.client()
-    effects: list[Any] = []
-    many_ids.runner.core.changes.recording = True
-    many_ids.log.on_effects = effects.extend
-    first.data_received(XDEL + b"XLEN s\r\n")
-    served = 0
-    while not reader.written:
-        second.data_received(b"STRLEN k49\r\n")
-        assert other.taken() == b":2\r\n"
-        served += 1
-        assert many_ids.turns.run()
-    assert served == 7
-    rest(many_ids)
-    assert reader.taken() == b":40\r\n:10\r\n"
-    assert [len(argv) for _, argv in effects] == [7] * 8
-
-
 def test_other_clients_are_served_after_a_large_input_of_one_client(shell):
     """After a large input, even a pipeline of XADDs, the client's connection is not read until the next iteration."""
     first, sender = shell.client()
@@ -248,18 +219,6 @@ def test_nothing_is_read_while_a_command_runs_in_steps(many_ids):
         assert many_ids.turns.run()
     rest(many_ids)
     assert reader.reading
-
-
-def test_a_command_in_steps_is_completed_after_its_client_has_disconnected(many_ids):
-    """A command that runs in steps is completed even if its client disconnects."""
-    first, _ = many_ids.client()
-    second, other = many_ids.client()
-    first.data_received(XDEL)
-    many_ids.turns.run()
-    first.connection_lost(None)
-    rest(many_ids)
-    second.data_received(b"XLEN s\r\n")
-    assert other.taken() == b":10\r\n"
 
 
 def test_an_unexpected_error_in_a_step_stops_the_engine(many_ids, monkeypatch):

@@ -136,19 +136,6 @@ def test_long_replies_do_not_wait():
     assert iteration(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
 
 
-def test_waiting_replies_are_sent_before_the_connection_closes():
-    """A closing client gets its waiting replies, and a disconnected one gets nothing."""
-
-    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
-        crowd(batch)
-        send(batch, first, b"a")
-        batch.close(first)
-        send(batch, second, b"b")
-        second.transport.abort()
-
-    assert iteration(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
-
-
 def test_with_many_clients_an_iteration_is_settled_once():
     """If replies wait for the end of the iteration, their effects are settled once, at that end."""
     settled: list[bool] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import socket
@@ -148,39 +147,9 @@ def test_certificates_are_reloaded(certificates: Path) -> None:
             plain.execute_command("CONFIG", "SET", *(str(part) for pair in change.items() for part in pair))
             wait_for(lambda: served_name(port, made) == "server2", "the new certificate")
             assert old.ping()
-            for name, value, why in (
-                ("tls-cert-file", str(certificates / "server.crt"), "cannot use the certificate"),
-                ("tls-key-file", "/nowhere", "tls-key-file: /nowhere does not exist"),
-                ("tls-protocols", "SSLv3", "Invalid tls-protocols specified"),
-                ("tls-ciphers", "nonsense", "tls-ciphers: "),
-            ):
-                with pytest.raises(redis_py.ResponseError, match=why):
-                    plain.config_set(name, value)
+            with pytest.raises(redis_py.ResponseError, match="tls-key-file: /nowhere does not exist"):
+                plain.config_set("tls-key-file", "/nowhere")
             assert served_name(port, made) == "server2"
-
-
-def test_redis_py_works_over_tls(certificates: Path) -> None:
-    """redis-py works with a client certificate, large values and a blocked client."""
-    port = free_port()
-    with servers.engine(*settings(certificates, port)):
-        files = {
-            name: str(certificates / file)
-            for name, file in (
-                ("ssl_ca_certs", "ca.crt"),
-                ("ssl_certfile", "client.crt"),
-                ("ssl_keyfile", "client.key"),
-            )
-        }
-        with redis_py.Redis.from_url(f"rediss://localhost:{port}", **files) as client:  # type: ignore[arg-type]
-            value = os.urandom(5_000_000)
-            assert client.set("big", value)
-            assert client.get("big") == value
-            with client.pipeline(transaction=False) as pipeline:
-                for number in range(5000):
-                    pipeline.xadd("s", {"n": number})
-                assert len(pipeline.execute()) == 5000
-            assert len(client.xrange("s")) == 5000
-            assert client.xread({"s": "$"}, block=10) == []
 
 
 def test_invalid_tls_settings_stop_the_start(certificates: Path) -> None:
