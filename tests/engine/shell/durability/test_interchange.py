@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.engine.shell.durability.test_every_type_changes_hands import as_comma
 from tests.faults.engines import Engine
 from tests.servers.connection import Connection
 from tests.suite import tools
-from tests.suite.waiting import DEADLINE, wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 
@@ -99,16 +98,3 @@ def test_the_engine_loads_the_directory_of_redis(tmp_path, seed, stamps):
     engine.die()
     with redis_on(tmp_path) as ask:
         assert ask("XREVRANGE", "a", "+", "-", "COUNT", 1)[0][1] == [b"ours", b"v"]
-
-
-def test_redis_rejects_a_base_in_the_engine_s_format(tmp_path):
-    """Redis reports a base in the engine's own format as an error and exits."""
-    engine = Engine(tmp_path)
-    engine.run("XADD s 1-1 a 1")
-    engine.run("BGREWRITEAOF")
-    engine.die()
-    path = tools.needed("redis-server")
-    command = [path, "--port", str(servers.free_port()), "--dir", str(tmp_path), "--save", "", "--appendonly", "yes"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert done.returncode != 0
-    assert "Bad file format" in done.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import pytest
 
@@ -56,26 +56,3 @@ def test_a_replica_with_a_clock_an_hour_behind(late, servers):
             assert 0 <= other.xinfo_consumers("s", "g")[0]["idle"] < 60_000
             assert other.xclaim("s", "g", "d", 60_000, [last]) == []
             assert len(other.xclaim("s", "g", "d", 0, [last])) == 1
-
-
-def test_a_replica_with_a_clock_an_hour_ahead_passes_all_keys_on(tmp_path, servers):
-    """Its replica gets keys that are overdue there, because the master still has them, and follows their changes."""
-    master = servers["engine"]
-    master.run("REPLICAOF", "NO", "ONE")
-    with ExitStack() as stack:
-        early = Member("engine", tmp_path / "early", "--appendonly", "yes", behind=-HOUR)
-        last = Member("engine", tmp_path / "last", "--appendonly", "yes")
-        for member in (early, last):
-            member.launch()
-            stack.callback(member.stop)
-        client = stack.enter_context(closing(master.client()))
-        client.flushall()
-        client.set("later", "v", ex=1000)
-        for member, leader in ((early, master), (last, early)):
-            member.wait()
-            member.run("REPLICAOF", "127.0.0.1", leader.port)
-            wait_for(lambda member=member, leader=leader: member.follows(leader), "the replica to follow")
-        client.rename("later", "renamed")
-        for member, leader in ((early, master), (last, early)):
-            wait_for(lambda member=member, leader=leader: member.has_all_of(leader), "the replica to have everything")
-        assert last.run("GET", "renamed") == b"v"

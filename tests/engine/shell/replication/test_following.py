@@ -139,20 +139,6 @@ def test_a_link_over_tls(replica):
         replica.config_set("tls-replication", "no")
 
 
-def test_config_rewrite_stores_the_master(tmp_path):
-    """CONFIG REWRITE writes the master's address to the file, and removes it after REPLICAOF NO ONE."""
-    file = tmp_path / "engine.conf"
-    file.write_text("save ''\n")
-    with servers.engine(config_file=str(file)) as running, client_of(running) as client:
-        follow(client, 1)
-        client.execute_command("CONFIG", "REWRITE")
-        assert "replicaof 127.0.0.1 1\n" in file.read_text()
-        assert client.config_get("slaveof") == {"slaveof": "127.0.0.1 1"}
-        client.execute_command("REPLICAOF", "NO", "ONE")
-        client.execute_command("CONFIG", "REWRITE")
-        assert "127.0.0.1 1" not in file.read_text()
-
-
 def test_an_unexpected_error_stops_the_replica(tmp_path, monkeypatch):
     """An error within a command of the master ends the process, because the data may be half changed.
 

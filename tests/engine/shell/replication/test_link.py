@@ -9,7 +9,6 @@ import uvloop
 
 from engine.shell.replication.link import (
     Continue,
-    Full,
     FullSyncError,
     Handshake,
     HandshakeError,
@@ -43,14 +42,6 @@ def test_the_replica_announces_itself_and_its_position():
         b"",
     ]
     assert shake.outcome == Continue()
-
-
-def test_without_a_history_it_requests_all_data():
-    """Without a history the replica sends PSYNC ? -1, ignores empty lines, and uses the ID and offset of the reply."""
-    shake = Handshake(Introduction(), None)
-    sent = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
-    assert sent[2] == command(b"PSYNC", b"?", b"-1")
-    assert shake.outcome == Full(ID, 77)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import hiredis
-
-from engine.wire.encode import Out, encode
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
 
@@ -37,11 +34,7 @@ def ended(engine: Engine, line: str = "SHUTDOWN") -> Engine:
 
 def entries(engine: Engine) -> list[bytes]:
     """Return the IDs in the stream ``s``."""
-    out: Out = []
-    encode(engine.run("XRANGE s - +"), 2, out)
-    reader = hiredis.Reader()
-    reader.feed(b"".join(out))
-    return [entry[0] for entry in reader.gets()]
+    return [entry[0] for entry in engine.ask("XRANGE", "s", "-", "+")]
 
 
 def names(engine: Engine) -> list[str]:

@@ -6,9 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-import pytest
-
-from engine.shell.durability.background import AbandonedError, Attempt, Workers
+from engine.shell.durability.background import Attempt, Workers
 from engine.shell.durability.disk import Ownership
 from engine.shell.durability.files import Files
 from engine.shell.durability.snapshots import TEMPORARY
@@ -26,23 +24,6 @@ class SlowFiles(Files):
         self.renaming.set()
         assert self.may_rename.wait(DEADLINE)
         super().rename(old, new)
-
-
-def test_an_abandoned_attempt_changes_nothing(tmp_path):
-    """An abandoned attempt is never renamed."""
-    target = tmp_path / "target"
-    target.write_text("old")
-    attempt = Attempt(Files(), tmp_path, "temp-", ".rdb")
-    attempt.temporary.write_text("new")
-    attempt.check()
-    attempt.abandon()
-    with pytest.raises(AbandonedError):
-        attempt.check()
-    with pytest.raises(AbandonedError):
-        attempt.put_in_place(target)
-    attempt.remove()
-    assert [path.name for path in tmp_path.iterdir()] == ["target"]
-    assert target.read_text() == "old"
 
 
 def test_abandoning_waits_for_a_rename_in_progress(tmp_path):

@@ -10,34 +10,6 @@ from tests.engine.shell.durability.background.by_hand import (
 )
 
 
-def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
-    """A save that is scheduled during a rewrite starts after the rewrite, and a rewrite starts after a save.
-
-    Requesting a scheduled save or rewrite again changes nothing.
-    """
-    engine = life_of(tmp_path)
-    engine.run("XADD s 1-0 f v")
-    engine.run("BGREWRITEAOF")
-    assert engine.run("BGSAVE").startswith("ERR Another child process is active")
-    assert engine.run("BGSAVE SCHEDULE") == engine.run("BGSAVE SCHEDULE") == b"Background saving scheduled"
-    assert engine.run("BGREWRITEAOF").startswith("ERR Background append only file rewriting already")
-    assert engine.info()["rdb_bgsave_in_progress"] == 0
-    while engine.info()["aof_rewrite_in_progress"]:
-        engine.workers.run(1)
-    assert engine.info()["rdb_bgsave_in_progress"] == 1
-    assert engine.run("BGSAVE").startswith("ERR Background save already")
-    assert engine.run("BGSAVE SCHEDULE").startswith("ERR Background save already")
-    assert engine.run("SAVE").startswith("ERR Background save already")
-    scheduled = b"Background append only file rewriting scheduled"
-    assert engine.run("BGREWRITEAOF") == engine.run("BGREWRITEAOF") == scheduled
-    assert engine.info()["aof_rewrite_scheduled"] == 1
-    engine.workers.run()
-    facts = engine.info()
-    assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"], facts["aof_rewrite_in_progress"]) == (1, 0, 0)
-    assert facts["aof_last_rewrite_time_sec"] == 0
-    assert len(list(engine.folder.iterdir())) == 3
-
-
 def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
     """While a rewrite is scheduled, BGSAVE is rejected or scheduled, and does not report that it has started."""
     engine = life_of(tmp_path, appendfsync="everysec")

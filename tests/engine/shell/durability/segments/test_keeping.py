@@ -12,8 +12,9 @@ from engine.core.keyspace import image
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import segment
 from engine.settings.kinds import ConfigError
-from engine.shell.durability import check, stream_storage
+from engine.shell.durability import check, psb, stream_storage
 from engine.shell.durability import recovery as replay
+from engine.shell.durability.files import Files
 from tests.engine.shell.durability.workload import small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
@@ -251,16 +252,19 @@ def test_storage_in_memory_ignores_unused_snapshots(tmp_path, caplog):
     again.die()
 
 
-def test_an_rdb_file_contains_the_entries(tmp_path):
-    """An RDB file is complete without the segment files."""
+def test_exported_files_contain_the_entries(tmp_path):
+    """An RDB file, and a snapshot for a replica, are complete without the segment files."""
     engine = filled(tmp_path)
     assert engine.run("SAVE") == b"OK"
-    engine.die()
     (tmp_path / "other").mkdir()
     (tmp_path / "dump.rdb").rename(tmp_path / "other" / "dump.rdb")
-    again = Engine(tmp_path / "other", Disk(), appendonly="no")
-    assert again.run("XRANGE s - +").count == 30
-    again.die()
+    (tmp_path / "replica").mkdir()
+    psb.write(Files(), tmp_path / "replica" / "dump.psb", image.capture(engine.core.databases, 0))
+    engine.die()
+    for folder in ("other", "replica"):
+        again = Engine(tmp_path / folder, Disk(), appendonly="no")
+        assert again.run("XRANGE s - +").count == 30
+        again.die()
 
 
 def test_a_rewrite_frees_trimmed_segments(tmp_path):

@@ -186,16 +186,6 @@ def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
     files.close()
 
 
-def test_a_file_with_an_impossible_number_is_ignored(tmp_path):
-    """A file whose number does not fit into a header is ignored, and the next file is created as usual."""
-    (tmp_path / "segments").mkdir()
-    (tmp_path / "segments" / "segments-9999999999.pss").write_bytes(b"not ours")
-    files = segment_files(tmp_path)
-    assert stored(files, 1).place.location[0].number == 1
-    assert names(tmp_path) == ["segments-0000000001.pss", "segments-9999999999.pss"]
-    files.close()
-
-
 def test_a_full_disk_leaves_the_file_unchanged(tmp_path):
     """A failed write leaves the file unchanged; when there is room, the next record follows the last one."""
     disk = Disk()

@@ -9,7 +9,6 @@ import redis
 
 from streamclient.config.address import Address
 from streamclient.connection import Connection as ConnectorConnection
-from tests.servers.connection import Connection
 from tests.servers.sentinels import PATIENCE, Member, Sentinels, family, sentinels
 from tests.suite.waiting import wait_for
 
@@ -97,28 +96,3 @@ def announced(watching: Sentinels) -> set[tuple[int, int]]:
                 {(int(replica["port"]), int(replica["slave-priority"])) for replica in sentinel.sentinel_slaves("main")}
             )
     return found[0] if found[0] == found[1] == found[2] else set()
-
-
-def test_commands_of_sentinels_to_a_server(servers):
-    """A Sentinel's transaction promotes a server, has it write its configuration file and closes other clients.
-
-    Messages that the Sentinel publishes arrive.
-    """
-    member = servers["engine"]
-    with Connection(member) as sentinel, Connection(member) as other, Connection(member) as subscriber:
-        other.run("PING")
-        subscriber.run("SUBSCRIBE", "__sentinel__:hello")
-        sentinel.run("SLAVEOF", "127.0.0.1", 1)
-        assert sentinel.run("CLIENT", "SETNAME", "sentinel-1-cmd") == b"OK"
-        assert sentinel.run("PUBLISH", "__sentinel__:hello", "hi") == 1
-        sentinel.run("MULTI")
-        for words in ("SLAVEOF NO ONE", "CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
-            assert sentinel.run(*words.split()) == b"QUEUED"
-        # A replica of an earlier test that reconnects is a normal client too.
-        *done, normal, subscribers = sentinel.run("EXEC")
-        assert (done, normal >= 1, subscribers) == ([b"OK", b"OK"], True, 1)
-        assert subscriber.rest().endswith(b"$2\r\nhi\r\n")
-        assert other.rest() == b""
-        info = sentinel.run("INFO").decode()
-        assert "role:master" in info
-        assert "run_id:" in info
