@@ -1,1 +1,1 @@
-"""Random commands on the core: replies against plain lists, and data against a replay of the log."""
+"""Random commands on the core: replies to any words, and data against a replay of the log."""

@@ -24,15 +24,6 @@ def test_an_id_is_its_text(stream_id: StreamId) -> None:
 
 
 @unhurried
-@given(IDS, IDS)
-def test_nothing_lies_between_an_id_and_the_one_before(entry_id: StreamId, other: StreamId) -> None:
-    """Every smaller ID is at most the predecessor."""
-    if entry_id > ZERO:
-        assert entry_id.before() < entry_id
-        assert (other < entry_id) == (other <= entry_id.before())
-
-
-@unhurried
 @given(IDS)
 def test_an_id_is_an_integer_with_names_for_its_halves(stream_id: StreamId) -> None:
     """An ID equals the integer that it represents, is always truthy, and survives pickling and copying."""

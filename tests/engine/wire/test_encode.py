@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
-from engine.core.protocol.replies import (
-    OK,
-    ByKey,
-    Map,
-    Pages,
-    Set,
-    Several,
-    Simple,
-    Verbatim,
-)
+from engine.core.protocol.replies import ByKey, Map, Pages, Set, Several, Simple
 from engine.wire.encode import LONG, encode, encoded, pages_of
 
 
@@ -45,12 +35,6 @@ def test_pages_have_the_bytes_of_the_whole(long: Any, short: Any, proto: int) ->
     assert encoded(long(), proto) == encoded(short, proto)
     if isinstance(long(), Pages):
         assert b"".join(b"".join(page) for page in pages_of(long(), proto)) == encoded(short, proto)
-
-
-VALUES = st.one_of(
-    st.binary(max_size=12),
-    st.sampled_from([b"v" * (LONG - 1), b"v" * LONG, None, 7, OK, Verbatim(b"x"), [b"a", b"b"]]),
-)
 
 
 def test_a_long_value_is_handed_on_without_a_copy() -> None:

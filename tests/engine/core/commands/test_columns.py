@@ -156,18 +156,6 @@ def test_a_count_of_zero_adds_nothing():
     assert b"WRONGTYPE" in run("PS.ADD", "text", 0, "f", positions(0), b"").text
 
 
-def test_ps_add_needs_permission_for_xadd():
-    """PS.ADD needs the right to run XADD on the key as well."""
-    run = Client()
-    for rules in ("~s +ps.add", "~s +@all -xadd", "~t +@all", "%R~s +@all"):
-        run("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules.split())
-        user = Client()
-        user.core, user.session = run.core, run.core.open_session(NOW)
-        user("AUTH", "u", "x")
-        assert b"NOPERM" in user("PS.ADD", "s", 1, "f", positions(0, 1), b"v").text, rules
-    assert run("EXISTS", "s") == 0
-
-
 def test_blocked_readers_and_watches_notice_columns():
     """A blocked reader gets the entries, a watching transaction fails, and each entry is a keyspace event."""
     run, reader, watcher = Client(), Client(), Client()

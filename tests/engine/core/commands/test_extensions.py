@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,13 +145,6 @@ def test_errors_are_those_of_redis_commands():
         reply = run(*words)
         assert isinstance(reply, CommandError), words
         assert reply.text.startswith(code), words
-
-
-def test_command_info_describes_the_extensions():
-    """COMMAND INFO describes each of the engine's own commands."""
-    run = Client()
-    names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append", "ps.add"]
-    assert [row[0].decode() for row in run("COMMAND", "INFO", *names)] == names
 
 
 _RANGES = st.lists(
@@ -324,16 +320,26 @@ def test_a_field_is_accepted_only_if_a_client_could_have_sent_it(at, byte, width
     assert dumped(run) == dumped(other)
 
 
-def test_ps_append_needs_permission_for_xadd():
-    """PS.APPEND needs the right to run XADD, to write the stream and to read the hash."""
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (("PS.APPEND", "s", "h", "0"), ("~s ~h +ps.append", "~s +@all", "~h +@all", "%R~s ~h +@all")),
+        (
+            ("PS.ADD", "s", 1, "f", struct.pack("<2i", 0, 1), b"v"),
+            ("~s +ps.add", "~s +@all -xadd", "~t +@all", "%R~s +@all"),
+        ),
+    ],
+)
+def test_adding_needs_permission_for_xadd(words, rules):
+    """PS.APPEND and PS.ADD need the right to run XADD, to write the stream and to read the hash."""
     run = Client()
     run("HSET", "h", "0", encoded([b"XADD", b"s", b"*", b"f", b"v"]))
-    for rules in ("~s ~h +ps.append", "~s +@all", "~h +@all", "%R~s ~h +@all"):
-        run("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules.split())
+    for rule in rules:
+        run("ACL", "SETUSER", "u", "reset", "on", "nopass", *rule.split())
         user = Client()
         user.core, user.session = run.core, run.core.open_session(NOW)
         user("AUTH", "u", "x")
-        assert b"NOPERM" in user("PS.APPEND", "s", "h", "0").text, rules
+        assert b"NOPERM" in user(*words).text, rule
     assert run("EXISTS", "s") == 0
 
 

@@ -21,15 +21,7 @@ from engine.core.streams.packer import pack
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
 from engine.core.streams.segment import Plain, Storage
 from engine.core.streams.stream import Stream
-from streamwire.frames import fields_of, frame
-
-WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
-
-
-@given(st.integers(0, ids.MAX_ID), WORDS)
-def test_fields_are_restored(entry_id, words):
-    """A frame gives the fields that it was built from, with any bytes in them."""
-    assert fields_of(frame(ids.text(entry_id), words)) == words
+from streamwire.frames import frame
 
 
 def pack_cold(stream: Stream, most: int, as_columns: bool = False) -> None:
@@ -228,16 +220,6 @@ def test_a_read_decompresses_few_chunks():
         assert stream.range(first, ids.MAX_ID, 100).count == 100
         first += 100
     assert len(spans) > before + 2, "a sequential reader gets the rest of the segment at once"
-
-
-def test_the_cache_is_bounded(monkeypatch):
-    """The cache never exceeds CACHE_BYTES, and all entries stay readable."""
-    stream = _packed_stream(60_000)
-    monkeypatch.setattr(packed, "CACHE_BYTES", 600_000)
-    for _ in range(2):
-        page = stream.range(0, ids.MAX_ID, 0)
-        assert page.count == 60_000
-        assert sum(len(span.data) for span in set(stream.storage.cache.spans.values())) <= 600_000
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])
