@@ -120,9 +120,3 @@ def test_the_command_line_shows_an_outdated_plan_again(
     assert shown not in questions[0]
     assert shown in questions[1]
     assert "This is the new plan" in result.stderr
-
-
-def test_a_move_forward_says_how_many_entries_it_skips(cli_of: Cli, client: redis.Redis) -> None:
-    """A move over undelivered entries names their number."""
-    _fill(client)
-    assert "which skips 10 undelivered entries" in cli_of("groups", "seek", "s", "g", "--to", "end", "--dry-run")

@@ -58,15 +58,3 @@ def test_progress_is_measured_between_samples(connection: Connection, client: re
     assert progress(21_000) == (6.0, 5.0, None)
     client.xreadgroup("g", "c", {"s": ">"})
     assert progress(31_000) == (0.0, 7.0, 0)
-
-
-def test_a_limited_sample_says_that_there_are_more_groups(connection: Connection, client: redis.Redis) -> None:
-    client.xadd("s", {"n": 1})
-    for name in "abc":
-        client.xgroup_create("s", name, "0")
-    history = Samples()
-    assert [group.name for group, _ in history.groups(connection, [b"s"], limit=2)[0]] == [b"a", b"b"]
-    assert (history.groups(connection, [b"s"], limit=2)[1], history.groups(connection, [b"s"], limit=3)[1]) == (
-        True,
-        False,
-    )

@@ -6,31 +6,10 @@ import time
 
 import pytest
 
-from pystreams.values import names, numbers, times
+from pystreams.values import times
 from pystreams.values.times import Position
 from spark_streams.errors import PystreamsError
 from streamwire.stream_id import StreamId
-
-
-@pytest.mark.parametrize("value", [b"orders", "grün".encode(), b"\xff\xfe", b"", b"\x1b[2J", b"a\nb"])
-def test_a_value_survives_json(value: bytes) -> None:
-    """A value written as JSON is read back as the same bytes."""
-    assert names.from_json(names.as_json(value)) == value
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (b"orders", "orders"),
-        ("grün".encode(), "grün"),
-        (b"\xff\x1b", "\\xff\\x1b"),
-        (b"a\r\nb", "a\\r\\nb"),
-        ("\u202eevil".encode(), "\\u202eevil"),
-    ],
-)
-def test_control_characters_are_escaped(value: bytes, shown: str) -> None:
-    """Control characters, bidirectional marks, and bytes that are not UTF-8 are escaped."""
-    assert names.shown(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -92,20 +71,6 @@ def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_invalid_position_is_rejected_with_the_valid_forms(text: str) -> None:
     with pytest.raises(PystreamsError, match=r"\[INVALID_VALUE\] --from is .*start, end, an ID"):
         times.position(text, "--from")
-
-
-def test_numbers_for_people() -> None:
-    """Thousands are separated, estimates are marked, and sizes and rates have units."""
-    assert [numbers.count(1234567), numbers.count(5, exact=False), numbers.count(None)] == ["1,234,567", "~5", "-"]
-    assert [numbers.things(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]
-    assert [numbers.size(900), numbers.size(2048), numbers.size(3 << 40)] == ["900 B", "2.0 KiB", "3.0 TiB"]
-    assert [numbers.rate(1500), numbers.rate(99.9), numbers.rate(0.5), numbers.rate(0.001), numbers.rate(0)] == [
-        "1,500/s",
-        "100/s",
-        "0.5/s",
-        "3.6/h",
-        "0/s",
-    ]
 
 
 @pytest.mark.parametrize("text", ["9" * 400 + "w", "99999999999999w", "36501d"])
