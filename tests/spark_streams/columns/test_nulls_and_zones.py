@@ -60,17 +60,6 @@ def test_nulls_come_back_as_nulls(column: Any, null_value: str) -> None:
     assert shown(there_and_back(column, nullValue=null_value)) == shown(column.take(pa.array(kept, pa.int32())))
 
 
-def test_a_null_is_not_malformed() -> None:
-    """The text of nullValue is not malformed in columns of any type or in the map."""
-    entry = dict.fromkeys((b"i", b"d", b"s", b"b", b"a"), b"\\N")
-    schema = t.StructType().add("i", "integer").add("d", "double").add("s", "string").add("b", "binary")
-    schema = schema.add("a", t.ArrayType(t.LongType())).add("fields", t.MapType(t.StringType(), t.StringType()))
-    parsed = options.read_options({"stream": "s", "nullValue": "\\N", "mode": "FAILFAST"})
-    (row,) = ReadSchema.of(schema, parsed).batch(page_of(entry), "s").to_pylist()
-    assert [row[name] for name in ("i", "d", "s", "b", "a")] == [None] * 5
-    assert dict(row["fields"]) == dict.fromkeys("idsba")
-
-
 def test_nulls_do_not_affect_inferred_types() -> None:
     """The text of nullValue does not affect the inferred type of a column."""
     found = inference.schema([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], None, "\\N")

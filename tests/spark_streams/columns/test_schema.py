@@ -63,22 +63,6 @@ def test_permissive() -> None:
     assert json.loads(named[0]["wrong"])["n"] == "one"
 
 
-def test_failfast() -> None:
-    """In mode FAILFAST, a malformed entry is an error that names the entry, the field, the value and the type."""
-    assert len(read("n int", GOOD, EMPTY, NONE, mode="failfast")) == 3
-    with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*'n' of entry 2-1.*'one'.*type int of column"):
-        read("n int", GOOD, BAD, mode="FAILFAST")
-
-
-def test_a_column_that_is_never_null() -> None:
-    """A missing field for a NOT NULL column is an error that names the entry."""
-    schema = t.StructType().add("n", "integer", nullable=False).add("_id", "string", nullable=False)
-    assert [row["n"] for row in read(schema, GOOD, GOOD)] == [1, 1]
-    assert [row["n"] for row in read(schema, BAD, GOOD, mode="DROPMALFORMED")] == [1]
-    with pytest.raises(DataError, match=r"NULL_IN_COLUMN.*3-1.*'n'"):
-        read(schema, BAD, GOOD, NONE, mode="DROPMALFORMED")
-
-
 def test_text_that_is_not_utf8() -> None:
     """Bytes that are not UTF-8 are malformed in a string column, and valid in a binary column."""
     assert read("x string", BAD)[0]["x"] is None
@@ -107,16 +91,6 @@ def test_a_row_as_one_json_object() -> None:
     assert [row["n"] for row in rows] == [None] * 6
     assert rows[1]["_corrupt_record"] == "{"
     assert read("n int", {b"value": b"{}"}, {b"value": b""}, valueFormat="json", mode="FAILFAST") == [{"n": None}] * 2
-
-
-def test_the_number_of_deliveries() -> None:
-    """`_deliveries` is the group's delivery count, and null without a group."""
-    schema = ReadSchema.of(schema_of("n int, _deliveries int"), None)
-    page = page_of(GOOD, GOOD)
-    assert schema.counts_deliveries
-    assert [row["_deliveries"] for row in schema.batch(page, "s").to_pylist()] == [None, None]
-    batch = schema.batch(page, "s", pa.array([1, 4], pa.int32()), pa.array([False, True]))
-    assert batch.to_pylist() == [{"n": 1, "_deliveries": 4}]
 
 
 @pytest.mark.parametrize(

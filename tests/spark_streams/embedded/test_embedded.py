@@ -229,28 +229,6 @@ def test_the_engine_listens_on_a_private_socket(run: Run, tmp_path: Path) -> Non
     wait_for(lambda: not path.parent.exists(), "the directory to be removed")
 
 
-IN_USE = """
-    import sys
-    from spark_streams import errors
-    from spark_streams.embedded import launcher
-    try:
-        print(launcher.connect("shared").ping(), flush=True)
-    except errors.EmbeddedError as error:
-        print(error, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path) -> None:
-    """A second engine with the same data directory is an error that advises to set `url`."""
-    settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: ""}
-    assert line(run(IN_USE, **settings)) == "True"
-    error = line(run(IN_USE, **settings))
-    assert error.startswith("[EMBEDDED_NOT_STARTED]")
-    assert "shared belongs to another engine that is running. " in error
-    assert error.endswith("set the option 'url'.")
-
-
 #: A user's modules with the names of this project's, as packages and as files.
 USER_MODULES = {
     "directories": ("engine/__init__.py", "engine/wire.py", "jobs/__init__.py"),
@@ -406,15 +384,9 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "mkdir", full)
-        with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device.*TMPDIR"):
-            drivers.make_directory(Process.of(os.getpid()))
-    monkeypatch.setattr(drivers, "find", lambda **_: (Process.of(os.getpid()), tmp_path))
-    monkeypatch.setenv(launcher.COMMAND, f"{sys.executable} -c pass")
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device"):
-        launcher.address()
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device.*TMPDIR"):
+        drivers.make_directory(Process.of(os.getpid()))
 
 
 def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:

@@ -91,23 +91,6 @@ def appended(sender: AtLeastOnceSender, *batches: pa.RecordBatch) -> None:
         sender.submit(chunk)
 
 
-def test_appended_rows_are_sent_as_columns(
-    client: redis.Redis, instance: servers.Running, request: pytest.FixtureRequest
-) -> None:
-    """In append mode, a chunk without nulls is one PS.ADD on the engine, also if the stream is trimmed."""
-    client.config_resetstat()
-    connection = Connection(Address(instance.url))
-    sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100, maxlen=390))
-    appended(sender, nulls_at(0, 400, 150))
-    sender.finish()
-    connection.close()
-    if is_engine(request):
-        assert (calls(client, "ps.add"), calls(client, "xadd")) == (3, 100)
-    else:
-        assert (calls(client, "ps.add"), calls(client, "xadd")) == (0, 400)
-    assert numbers(client)[-100:] == [*range(300, 400)]
-
-
 def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, instance: servers.Running) -> None:
     """If the permission for PS.ADD is revoked, rejected chunks are sent with XADD, in order and without duplicates."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")

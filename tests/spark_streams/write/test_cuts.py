@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import hiredis
 import pyarrow as pa
 import pytest
 
@@ -75,86 +73,6 @@ def test_a_query_survives_cuts(
     assert between.cuts > 3
     if "group" in given:
         assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
-
-
-class Refusing(threading.Thread):
-    """A server that replies to `times` commands with the error `words`, and to later ones with an empty array.
-
-    ECHO and CLIENT succeed and are not counted.
-    """
-
-    def __init__(self, words: str, times: int) -> None:
-        super().__init__(daemon=True)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._words = words.encode()
-        self.left = times
-
-    def run(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        reader = hiredis.Reader()
-        with client:
-            while data := client.recv(1 << 16):
-                reader.feed(data)
-                while (command := reader.gets()) is not False:
-                    client.sendall(self._reply(command))
-
-    def _reply(self, command: list[bytes]) -> bytes:
-        if command[0] == b"ECHO":
-            return b"$%d\r\n%b\r\n" % (len(command[1]), command[1])
-        if command[0] == b"CLIENT":
-            return b"+OK\r\n"
-        if self.left:
-            self.left -= 1
-            return b"-%b\r\n" % self._words
-        return b"*0\r\n"
-
-    def end(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.join(10)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "LOADING Redis is loading the dataset in memory",
-        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-        "READONLY You can't write against a read only replica.",
-        "CLUSTERDOWN The cluster is down",
-        "TRYAGAIN Multiple keys request during rehashing of slot",
-        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-    ],
-    ids=lambda words: words.split()[0],
-)
-def test_a_temporary_error_is_retried(words: str) -> None:
-    """Commands and page requests are repeated after a temporary error; after the retry time, the server's error is
-    raised.
-    """
-    server = Refusing(words, 6)
-    server.start()
-    try:
-        connection = Connection(Address(f"redis://127.0.0.1:{server.port}"))
-        assert connection.command("XRANGE", "s", "-", "+") == []
-        server.left = 6
-        buffer, stop = connection.receive(connection.request([("XRANGE", "s", "-", "+")]))
-        assert bytes(buffer[:stop]) == b"*0\r\n"
-        assert server.left == 0
-        connection.close()
-        server.left = 1 << 30
-        impatient = Connection(Address(f"redis://127.0.0.1:{server.port}", retry_ms=50))
-        with pytest.raises(ServerError, match=f"SERVER_REFUSED.*{words.split(maxsplit=1)[0]}"):
-            impatient.command("XLEN", "s")
-        impatient.close()
-    finally:
-        server.end()
 
 
 def test_a_blocking_command_extends_the_timeout(site: Site) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 import redis
 
-from pystreams.testing.proxy import proxy
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
 from spark_streams.write.at_least_once import AtLeastOnceSender
@@ -125,24 +124,8 @@ def test_an_unsuitable_key_is_rejected_before_anything_is_written(
     assert [key for key in client.keys("*") if not key.endswith(b":ledger")] == [b"s"]
 
 
-def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, instance: servers.Running) -> None:
-    """If a row is rejected within its transaction, repeated tasks fail with the same error."""
-    task = Task(instance.url)
-    task.feed(table(0, 10))
-    task.sender.finish()
-    client.delete("s")
-    client.set("s", "text")  # after the task has read the fence and before the transaction
-    task.feed(table(10, 11))
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-        task.finish()
-    client.delete("s")
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-        Task(instance.url).feed(table(0, 11)).finish()
-
-
 def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running) -> None:
     """`writeMode=append` writes each row on every attempt and creates no other keys."""
-    with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(instance.url))
         options = WriteOptions(stream="s", chunk_size=30)
@@ -153,26 +136,6 @@ def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running
         connection.close()
     assert numbers(client) == [*range(100), *range(100)]
     assert client.keys("*") == [b"s"]
-    connection = Connection(Address(instance.url))
-    options = WriteOptions(stream="t")
-    sender = AtLeastOnceSender(connection, options)
-    for chunk in RowEncoder(options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
-        sender.submit(chunk)
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):
-        sender.finish()
-    connection.close()
-
-
-def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
-    """Each row is written once if the connection is cut after 1, 168, 335 and more bytes."""
-    rows = 0
-    with proxy(instance.port) as between:
-        for batch, count in enumerate(range(1, 2500, 167)):
-            between.cut_after(count)
-            Task(f"redis://127.0.0.1:{between.port}", batch=batch, chunk_size=6).feed(table(rows, rows + 15)).finish()
-            rows += 15
-        assert between.cuts > 8
-    assert numbers(client) == list(range(rows))
 
 
 @pytest.mark.parametrize(
