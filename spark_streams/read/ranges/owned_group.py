@@ -42,7 +42,6 @@ class OwnedGroup:
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # start of the last delivered batch
-        self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
         self._reached: dict[str, StreamId] = {}  # positions to which the search for the batch's end moved the group
         self._last: tuple[Offsets, Finish] | None = None  # the last finished offset
 
@@ -216,33 +215,8 @@ class OwnedGroup:
         server.groups.create(missing, group)
         self._catch_up(server, group, behind, starts)
         found |= {stream: starts[stream][0] for stream in behind}
-        uptos = {whole.stream: whole.upto for whole, _, _ in batches}
-        self._check_ahead(server, group, found, uptos)
-        found |= {stream: max(found[stream], self._reached.pop(stream, ZERO)) for stream in uptos}
         self._delivered_from.update((stream, after) for stream, (after, _) in starts.items())
-        self._left_at.update((stream, max(found[stream], upto)) for stream, upto in uptos.items())
-        return found
-
-    def _check_ahead(
-        self, server: StreamServer, group: str, positions: Mapping[str, StreamId], uptos: Mapping[str, StreamId]
-    ) -> None:
-        """Log a warning if another client has moved the group.
-
-        Rows do not depend on the group, but skipped entries are never pending. Nothing is logged if an earlier run that
-        was killed may have delivered entries of a batch that Spark has not logged.
-        """
-        expected = {stream: self._left_at.get(stream, upto) for stream, upto in uptos.items()}
-        moved = [stream for stream, position in positions.items() if position > expected[stream]]
-        asked = [stream for stream in moved if stream not in self._left_at]
-        pending = server.groups.first_pending_ids(asked, group, self._options.consumer)
-        for stream in (stream for stream in moved if stream not in pending):
-            _log.warning(
-                "The group %s of %s was moved from %s to %s; all entries are still read.",
-                group,
-                stream,
-                expected[stream],
-                positions[stream],
-            )
+        return {stream: max(position, self._reached.pop(stream, ZERO)) for stream, position in found.items()}
 
     def _catch_up(self, server: StreamServer, group: str, positions: Mapping[str, StreamId], starts: Positions) -> None:
         """Move a group from positions that are before the batch's starts.
