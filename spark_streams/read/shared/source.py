@@ -72,7 +72,7 @@ class SharedSource:
         self.lease = Lease(options, address)
         self._base: SharedBatch | None = None  # batch after which this run numbers its batches; None until known
         self._checked = False  # whether the checkpoint is known to be this query's
-        self._groups: dict[str, GroupState] = {}  # last known states of the groups
+        self._groups: set[str] = set()  # streams that had the group
         self._known: dict[str, Baseline] = {}  # baselines for detecting losses, from the last states of the groups
         #: Position and number of pending entries of the groups from which the last planned batch was to read.
         self._asked: dict[str, tuple[StreamId, int]] = {}
@@ -108,7 +108,7 @@ class SharedSource:
                 check_exist(self._options, states, self._address)
             starts = {**self._starts(states), **((end and end.starts) or {})}
             missing = {stream: starts[stream] for stream, state in states.items() if state is None or not state.group}
-            self._groups.update(dict.fromkeys(missing, GroupState(ZERO, None, 0)))
+            self._groups.update(missing)
             server.groups.create({stream: (start, None) for stream, start in missing.items()}, self._group)
             for stream, start in missing.items():
                 self._known[stream] = _unread_from(start, states[stream])
@@ -219,8 +219,8 @@ class SharedSource:
         streams = self._selection.streams(server)
         if streams is not self._streams:
             self._streams = streams
-            for stream in self._groups.keys() - set(streams):
-                del self._groups[stream]
+            for stream in self._groups - set(streams):
+                self._groups.remove(stream)
                 self._known.pop(stream, None)
                 self._gone.add(stream)
         return streams
@@ -319,19 +319,18 @@ class SharedSource:
         present: set[str] = set()
         lost: dict[str, PystreamsError] = {}
         for stream, state in states.items():
-            before = self._groups.pop(stream, None)
+            had_group = stream in self._groups
+            self._groups.discard(stream)
             if state is not None and state.group is not None:
-                if before is not None:
-                    self._check_moved(stream, before, state.group)
-                self._groups[stream] = state.group
+                self._groups.add(stream)
                 present.add(stream)
                 continue
             if state is None and self._options.pattern is not None:
                 continue  # the stream was deleted after the pattern was resolved
             was_read = self._finished > 0 and stream in begin.source.streams
-            if before is not None or was_read:
+            if had_group or was_read:
                 if self._options.fails:
-                    self._groups[stream] = before or GroupState(ZERO, None, 0)
+                    self._groups.add(stream)
                     lost[stream] = error("GROUP_LOST", stream=stream, address=self._address, group=self._group)
                     continue
                 _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
@@ -342,18 +341,6 @@ class SharedSource:
         if lost:
             raise first_of(lost)
         return present
-
-    def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
-        """Log a warning if reading cannot explain the group's new position: the group was moved or recreated."""
-        was, position = before.last_delivered_id, now.last_delivered_id
-        if position < was or (position > was and before.entries_read is not None and now.entries_read is None):
-            _log.warning(
-                "The group %s of %s was moved from %s to %s; reading continues there.",
-                self._group,
-                stream,
-                was,
-                position,
-            )
 
     def _check_losses(self, server: StreamServer, states: States) -> None:
         """Report entries that were removed before the group read them."""
