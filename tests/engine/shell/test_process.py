@@ -150,23 +150,6 @@ def test_a_unix_socket_works_alongside_tcp(tmp_path_factory: pytest.TempPathFact
     assert not path.exists()
 
 
-def test_a_unix_socket_without_a_port(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """With unixsocket, port 0 means no port, as in Redis; the ready line has the socket."""
-    path = tmp_path_factory.mktemp("u") / "s"
-    command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--unixsocket", str(path)]
-    process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready on unix:%b pid %d\n" % (bytes(path), process.pid)
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(DEADLINE)
-            client.connect(str(path))
-            client.sendall(b"INFO server\r\n")
-            assert b"\r\ntcp_port:0\r\n" in client.recv(10_000)
-    finally:
-        servers.stop(process)
-
-
 def test_an_invalid_configuration_stops_the_start() -> None:
     """An unknown flag, an invalid value, a missing file and an occupied port stop the process with a message."""
     with servers.engine() as engine:

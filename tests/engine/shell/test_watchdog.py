@@ -32,15 +32,3 @@ def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
         assert "an iteration of the event loop took" in output
         assert "3 * debug, get" in output
         assert "secret" not in output
-
-
-def test_a_long_command_is_named() -> None:
-    """If one command makes an iteration long, the log names it, and no other command of the pipeline."""
-    with (
-        servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
-        Connection(engine) as client,
-    ):
-        client.socket.sendall(b"PING\r\nDEBUG SLEEP 0.4\r\nPING\r\n")
-        assert [client.receive() for _ in range(3)] == [b"PONG", b"OK", b"PONG"]
-        assert events(client)[b"command"] >= 400
-        assert "ms: debug\n" in engine.output.read_text()

@@ -6,7 +6,6 @@ import signal
 
 import pytest
 
-from tests import servers
 from tests.engine.shell.durability.lives import ALWAYS, Client, life
 from tests.servers.connection import wait_until_blocked
 
@@ -69,25 +68,3 @@ def test_reloading_does_not_disturb_blocked_clients(tmp_path):
         assert [entry[0] for entry in waiting.receive()[0][1]] == [b"2-1"]
         waiting.close()
         assert client("XPENDING s g")[0] == 2
-
-
-def test_a_damaged_file_stops_the_process_with_a_message(tmp_path):
-    """A damaged file stops the start with status 1, and stderr names the file and the byte."""
-    with life(tmp_path, *ALWAYS) as (_, client):
-        client("XADD s 1-1 f v")
-    path = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
-    data = bytearray(path.read_bytes())
-    data[50] ^= 1
-    path.write_bytes(data)
-    done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")
-    assert done.returncode == 1
-    assert f"{path}, byte 32: " in done.stderr
-
-
-@pytest.mark.parametrize("keeps", [("--appendonly", "yes"), ("--save", "3600 1")])
-def test_a_directory_in_use_is_rejected(tmp_path, keeps):
-    """A second process that would keep data in the directory of a running engine reports an error and exits."""
-    with life(tmp_path, "--save", "", *keeps):
-        done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--save", "", *keeps)
-        assert done.returncode == 1
-        assert "belongs to another engine" in done.stderr

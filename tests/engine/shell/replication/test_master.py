@@ -8,7 +8,7 @@ import hiredis
 import pytest
 
 from tests import servers
-from tests.engine.shell.replication.pairs import assert_same, info, redis_following, settled, wait_until_up
+from tests.engine.shell.replication.pairs import assert_same, info, redis_following, wait_until_up
 from tests.servers.connection import Connection
 from tests.suite import tools
 from tests.suite.waiting import wait_for
@@ -92,20 +92,6 @@ def test_wait_counts_the_replicas_with_all_writes(master, replica):
     master.run("SET", "k", "v")
     master.run("WAIT", 1, 0)
     assert master.run("EXEC")[0] == b"OK"
-
-
-def test_the_master_reports_its_replicas(master, replica, engine):
-    """ROLE and INFO list each replica with its port and offset, and CLIENT LIST marks it as a replica."""
-    settled(master)
-    port = replica.socket.getpeername()[1]
-    role, offset, replicas = master.run("ROLE")
-    assert (role, replicas[0][:2]) == (b"master", [b"127.0.0.1", b"%d" % port])
-    assert 0 < int(replicas[0][2]) <= offset
-    lines = info(master)
-    assert lines["connected_slaves"] == "1"
-    assert lines["slave0"].startswith(f"ip=127.0.0.1,port={port},state=online,offset=")
-    assert info(replica)["master_replid"] == lines["master_replid"]
-    assert b" flags=S " in master.run("CLIENT", "LIST", "TYPE", "replica")
 
 
 def test_writes_are_rejected_without_enough_replicas(master, replica):

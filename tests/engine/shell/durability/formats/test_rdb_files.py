@@ -7,7 +7,7 @@ import pytest
 from engine.settings.kinds import ConfigError
 from engine.shell.durability import check
 from engine.shell.durability.position import Position
-from tests.engine.core.formats.rdb_files import file_of, key, old_forms, packed, unsupported, ziplist
+from tests.engine.core.formats.rdb_files import file_of, key, old_forms, packed, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine
 from tests.harness.replay import NOW_US
@@ -72,22 +72,6 @@ def test_startup_never_falls_back_to_the_older_file(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(ConfigError, match=r"dump\.rdb, byte"):
             Engine(tmp_path, **SETTINGS)
-
-
-@pytest.mark.parametrize("form", ["list", "hash of 7.4", "function", "module"])
-def test_unsupported_types_are_refused_or_skipped(tmp_path, form):
-    """A start with a file that has a type that the engine does not store fails with the type.
-
-    With skip-unsupported-types, the key is skipped and INFO counts it.
-    """
-    kind, data = unsupported()[form]
-    (tmp_path / "dump.rdb").write_bytes(data)
-    with pytest.raises(ConfigError, match=rf"dump\.rdb, byte 9: this engine stores .* types: {kind}: 1 \(first: "):
-        Engine(tmp_path, **SETTINGS)
-    engine = Engine(tmp_path, **SETTINGS, skip_unsupported_types="yes")
-    assert engine.run("DBSIZE") == 0
-    info = engine.run("INFO persistence").decode()
-    assert "engine_loading_left_out:1\r\n" in info
 
 
 def test_info_counts_the_loaded_keys(tmp_path):
