@@ -75,7 +75,7 @@ def test_an_idle_query_notices_a_loss_at_the_next_trigger(site: Site, options: d
 def test_a_pattern_is_looked_up_after_its_refresh_time(site: Site, connection: Connection) -> None:
     """A query with a pattern scans the keys every streamPatternRefreshMs, not at every trigger."""
     now = [0.0]
-    selection = Selection(ReadOptions(glob="in:*", pattern_refresh=5000), lambda: now[0])
+    selection = Selection(ReadOptions(pattern="in:*", pattern_refresh=5000), lambda: now[0])
     server = open_server(connection)
     site.add("in:a", 1)
     assert selection.streams(server) == ["in:a"]
