@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import types as t
 
 from spark_streams.columns import json_values
-from spark_streams.config import options
-from spark_streams.errors import DataError, OptionsError
+from spark_streams.errors import DataError
 from tests.spark_streams.columns.test_schema import Entry, page_of, read
 
 ROW = t.StructType().add("id", t.IntegerType()).add("name", t.StringType())
@@ -124,15 +123,6 @@ def test_schemas_that_differ_from_event_to_event() -> None:
         {"n": 4},
         {"schema": 5},
     ]
-
-
-def test_options_that_conflict_with_debezium() -> None:
-    """valueFormat=debezium cannot be combined with inferSchema or nullValue, and cannot be used for writing."""
-    for conflicting in ({"inferSchema": "true"}, {"nullValue": "x"}):
-        with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*valueFormat=debezium"):
-            options.read_options({"stream": "s", "valueFormat": "debezium", **conflicting})
-    with pytest.raises(OptionsError, match=r"INVALID_OPTION.*valueFormat.*for reading only"):
-        options.write_options({"stream": "s", "valueFormat": "debezium"})
 
 
 MOMENT, DAY = datetime.datetime(2024, 10, 4, 12, 30, 0, 123456, tzinfo=datetime.UTC), datetime.date(2024, 10, 4)

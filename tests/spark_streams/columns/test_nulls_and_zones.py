@@ -76,13 +76,6 @@ def test_sampling_size_limits_the_inferred_entries(site: Site) -> None:
         assert infer_schema(parsed, there)["n"].dataType == kind
 
 
-def test_null_value_conflicts_with_json() -> None:
-    """nullValue cannot be combined with valueFormat=json, because JSON has null."""
-    for parse in (options.read_options, options.write_options):
-        with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*nullValue.*valueFormat=json"):
-            parse({"stream": "s", "nullValue": "x", "valueFormat": "json"})
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import time
 from typing import Any
@@ -21,9 +20,6 @@ from streamclient.codec import reference
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
 from tests.spark_streams.driver import schema_of
-
-# ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
-
 
 Entry = dict[bytes, bytes]
 
@@ -69,28 +65,6 @@ def test_text_that_is_not_utf8() -> None:
     with pytest.raises(DataError, match="MALFORMED_ENTRY"):
         read("x string", BAD, mode="FAILFAST")
     assert read("x binary", BAD, mode="FAILFAST")[0]["x"] == b"\xff"
-
-
-def test_a_row_as_one_json_object() -> None:
-    """With valueFormat=json, the columns are the members of one field's JSON object."""
-    schema = "n int, d double, s string, b boolean, t timestamp_ntz, day date, raw binary"
-    row = {"n": 1, "d": 2, "s": "x", "b": True, "t": "2013-07-04T12:00:00", "day": "2013-07-04", "raw": "AP8="}
-    good = {b"data": json.dumps(row).encode(), b"n": b"7"}
-    (found,) = read(schema, good, valueFormat="json", valueField="data")
-    assert found == {
-        "n": 1,
-        "d": 2.0,
-        "s": "x",
-        "b": True,
-        "t": datetime.datetime(2013, 7, 4, 12),
-        "day": datetime.date(2013, 7, 4),
-        "raw": b"\x00\xff",
-    }
-    wrong = [{b"value": text} for text in (b"[1]", b"{", b"\xff", b'{"n": "1"}', b'{"n": 1.0}', b'{"n": true}')]
-    rows = read("n int, _corrupt_record string", *wrong, valueFormat="json")
-    assert [row["n"] for row in rows] == [None] * 6
-    assert rows[1]["_corrupt_record"] == "{"
-    assert read("n int", {b"value": b"{}"}, {b"value": b""}, valueFormat="json", mode="FAILFAST") == [{"n": None}] * 2
 
 
 @pytest.mark.parametrize(
@@ -174,51 +148,35 @@ def test_a_page_of_large_values_is_several_batches() -> None:
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
-def test_a_field_name_that_is_not_text_is_malformed(mode: str) -> None:
-    """A field name that is not UTF-8 makes only its own entry malformed."""
+@pytest.mark.parametrize(
+    ("words", "fields", "record"),
+    [
+        ([b"b", b"2", b"c", b"\xff"], {"b": "2", "c": None}, '{"b": "2", "c": "\ufffd"}'),
+        ([b"b", b"2", b"\xff", b"3", b"c", b"4"], {"b": "2", "c": "4"}, '{"b": "2", "\ufffd": "3", "c": "4"}'),
+    ],
+    ids=["a value", "a name"],
+)
+def test_bytes_that_are_not_text_are_malformed(
+    mode: str, words: list[bytes], fields: dict[str, str | None], record: str
+) -> None:
+    """A value or a name that is not UTF-8 makes its own entry malformed in the map of all fields."""
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
-    schema.add("_corrupt_record", "string")
-    entries = [(b"1-1", [b"a", b"1"]), (b"2-1", [b"b", b"2", b"\xff", b"3", b"c", b"4"]), (b"3-1", [b"d", b"5"])]
-    page = reference.ScalarPage(entries)
-    columns = ReadSchema.of(schema, options.read_options({"stream": "s", "mode": mode}))
-    if mode == "FAILFAST":
-        with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*'fields' of entry 2-1.*not UTF-8"):
-            columns.batch(page, "s")
-        return
-    rows = [(row["_id"], dict(row["fields"]), row["_corrupt_record"]) for row in columns.batch(page, "s").to_pylist()]
-    bad = ("2-1", {"b": "2", "c": "4"}, '{"b": "2", "\ufffd": "3", "c": "4"}')
-    good = [("1-1", {"a": "1"}, None), ("3-1", {"d": "5"}, None)]
-    assert rows == (good if mode == "DROPMALFORMED" else [good[0], bad, good[1]])
-
-
-@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
-def test_a_value_that_is_not_text_is_malformed(mode: str) -> None:
-    """A value that is not UTF-8 makes its entry malformed, also in the map of all fields."""
-    schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
-    entries = [(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", [b"b", b"2", b"c", b"\xff"]), (b"3-1", [])]
     read_options = {"stream": "s", "mode": mode, "nullValue": "-"}
     columns = ReadSchema.of(schema.add("_corrupt_record", "string"), options.read_options(read_options))
-    page = reference.ScalarPage(entries)
+    page = reference.ScalarPage([(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", words), (b"3-1", [])])
     if mode == "FAILFAST":
-        with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*2-1.*not UTF-8.*fieldsType=binary"):
+        with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*'fields' of entry 2-1.*not UTF-8.*fieldsType=binary"):
             columns.batch(page, "s")
         return
     rows = [(row["_id"], dict(row["fields"]), row["_corrupt_record"]) for row in columns.batch(page, "s").to_pylist()]
-    bad = ("2-1", {"b": "2", "c": None}, '{"b": "2", "c": "\ufffd"}')
     good = [("1-1", {"a": None, "b": ""}, None), ("3-1", {}, None)]
-    assert rows == (good if mode == "DROPMALFORMED" else [good[0], bad, good[1]])
-
-
-def bulk(word: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(word), word)
+    assert rows == (good if mode == "DROPMALFORMED" else [good[0], ("2-1", fields, record), good[1]])
 
 
 @pytest.mark.parametrize("columns", [3, 20, 3000])
 def test_many_empty_columns_are_named_in_few_words(columns: int) -> None:
     """The message names at most twelve columns and is made quickly for any number of columns."""
-    pairs = b"".join(bulk(b"sensor_%d" % number) + bulk(b"1") for number in range(columns))
-    frame = b"*2\r\n" + bulk(b"1-1") + b"*%d\r\n" % (2 * columns) + pairs
-    page = decode_page(frame, 0, len(frame), 1)
+    page = page_of({b"sensor_%d" % number: b"1" for number in range(columns)})
     schema = spark.StructType([spark.StructField(f"snsor_{number}", spark.StringType()) for number in range(columns)])
     given = {"url": "redis://localhost", "stream": "s", "requireFields": "true"}
     check = FieldCheck(ReadSchema.of(schema, options.read_options(given)))

@@ -66,6 +66,9 @@ def test_names_are_case_insensitive() -> None:
         ({"stream": "a", "startingTimestamp": "yesterday"}, "INVALID_OPTION"),
         ({"stream": "a", "startingTimestamp": "-1"}, "INVALID_OPTION"),
         ({"stream": "a", "startingOffsets": "group"}, "MISSING_GROUP"),
+        ({"stream": "a", "valueFormat": "debezium", "inferSchema": "true"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "valueFormat": "debezium", "nullValue": "x"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "valueFormat": "json", "nullValue": "x"}, "CONFLICTING_OPTIONS"),
         ({"stream": "a", "url": "http://localhost"}, "INVALID_OPTION"),
         ({"stream": "a", "url": "redis://localhost", "tls.caFile": "/ca.crt"}, "INVALID_OPTION"),
         ({"stream": "a", "tls.keyPassword": "s3cret"}, "INVALID_OPTION"),
@@ -84,6 +87,7 @@ def test_invalid_read_options_are_rejected(raw: dict[str, str], condition: str) 
     ("raw", "condition"),
     [
         ({"stream": "a", "keyColumn": "k"}, "INVALID_OPTION"),
+        ({"stream": "a", "valueFormat": "debezium"}, "INVALID_OPTION"),
         ({"stream": "a", "partitions": "2"}, "INVALID_OPTION"),
         ({"keyColumn": "k", "partitions": "2"}, "INVALID_OPTION"),
         ({"stream": "a", "writeId": "w", "writeMode": "append"}, "CONFLICTING_OPTIONS"),

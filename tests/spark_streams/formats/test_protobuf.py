@@ -161,18 +161,6 @@ def test_open_types_are_json() -> None:
     assert '"plain":5' in back["parent"][0][0]
 
 
-def test_columns_may_have_other_types_than_the_schema() -> None:
-    """A number too large for its column is malformed without affecting other columns, and an enum can be read as
-    binary.
-    """
-    columns = [pa.array([1, 2**40]), pa.array(["LARGE", "SMALL"])]
-    values = ProtobufWriter(SCHEMA, None, "of the test", "Row").values(["long", "size"], columns, 2).to_pylist()
-    assert read(SCHEMA, [*values, b"\xff"], long=pa.int32(), size=pa.binary()) == {
-        "long": ([1, None, None], [False, True, True]),
-        "size": ([b"LARGE", b"SMALL", None], [False, False, True]),
-    }
-
-
 @pytest.fixture
 def server() -> Iterator[SchemaRegistry]:
     with schema_registry() as running:

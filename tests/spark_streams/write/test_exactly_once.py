@@ -18,6 +18,7 @@ from spark_streams.write.records import WriterId
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
+from tests.spark_streams.write.test_attempts import numbers
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 
@@ -51,10 +52,6 @@ class Task:
         task_rows = self.sender.finish()
         self.connection.close()
         return sum(each.digest.rows for each in task_rows)
-
-
-def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
-    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
 def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, instance: servers.Running) -> None:

@@ -15,6 +15,7 @@ from spark_streams.write.encoding import WriteSchema
 from spark_streams.write.sink import Sink, Written, plan
 from streamclient.config.address import Address
 from tests import servers
+from tests.spark_streams.write.test_attempts import numbers
 
 MODES = ("exactlyOnce", "atomic", "staged", "append")
 
@@ -28,10 +29,6 @@ def planned(url: str, overwrite: bool = True, **given: Any) -> Sink:
 def wrote(sink: Sink, rows: Sequence[int]) -> Written:
     """Write these rows in one task, and return its message."""
     return sink.write(iter([pa.RecordBatch.from_pydict({"n": pa.array(rows, pa.int64())})]))
-
-
-def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
-    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
 @pytest.mark.parametrize("mode", MODES)
