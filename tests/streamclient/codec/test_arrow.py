@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_streams.columns import conversion
 from streamclient.codec import decode, reference
 from streamclient.codec.encode import encode_adds
-from streamclient.codec.reply import Page, ReplyError, array_header
+from streamclient.codec.reply import Page
 from streamwire import digits
 from streamwire import frames as wire_frames
 
@@ -155,24 +155,6 @@ def test_a_large_value_is_read_unchanged() -> None:
     value = b"x\r\n" * 350_000
     buffer = frames([(b"1526919030474-0", [b"big", value]), (b"1526919030474-1", [b"big", b""])])
     assert decode.decode_page(buffer, 0, len(buffer), 2).column(b"big").to_pylist() == [value, b""]
-
-
-@pytest.mark.parametrize(
-    ("reply", "result"),
-    [(b"*3\r\nrest", (3, 4)), (b"*0\r\n", (0, 4)), (b"*-1\r\n", (-1, 5))],
-    ids=str,
-)
-def test_array_headers(reply: bytes, result: tuple[int, int]) -> None:
-    """The header of an array gives the number of elements and the offset of the first one."""
-    assert array_header(reply) == result
-
-
-def test_an_error_reply_is_raised() -> None:
-    """An error reply in place of an array is raised with the server's text."""
-    with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
-        array_header(b"-WRONGTYPE Operation against a key\r\n")
-    with pytest.raises(ValueError, match="an array was expected"):
-        array_header(b":1\r\n")
 
 
 def encoded_slowly(key: bytes, ids: Any, columns: Any, fields: Any, rows: int) -> list[bytes | None]:

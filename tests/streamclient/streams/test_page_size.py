@@ -1,44 +1,50 @@
-"""The number of entries per page, derived from the sizes of entries."""
+"""The number of entries per page: derived from the sizes of entries, and requested from a real Redis and the engine."""
 
 from __future__ import annotations
 
 import pytest
+import redis
 
+from streamclient.connection import Connection
 from streamclient.streams.page_size import PageSize
+from streamclient.streams.pages import pages
+from streamwire.stream_id import StreamId
+from tests.spark_streams.driver import add_entries as add
 
 MB = 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("entry", "entries"),
-    [(100, 10_000), (1000, 1048), (10_000, 256), (25_000, 256), (250_000, 33), (8 * MB, 1), (100 * MB, 1)],
+    ("fields", "entry", "entries"),
+    [
+        *((1000, *each) for each in ((100, 10_000), (1000, 1048), (10_000, 256), (250_000, 33), (8 * MB, 1))),
+        *((2, *each) for each in ((1000, 1048), (10_000, 104), (600_000, 1), (100 * MB, 1))),
+    ],
 )
-def test_wide_entries_share_what_a_page_costs(entry: int, entries: int) -> None:
-    """A page of entries with many fields has a megabyte or 256 entries, whichever is larger. Its maximum is eight
-    megabytes or one entry.
+def test_a_page_has_about_a_megabyte(fields: int, entry: int, entries: int) -> None:
+    """A page has at most a megabyte, or one entry. A page of entries with many fields has 256 entries if these have
+    eight megabytes at most. No page has more entries than the option allows.
     """
-    size = PageSize(10_000)
-    for _ in range(3):
-        size.update(size.now, size.now * entry, fields=1000)
-    assert size.now == entries
-    assert size.now * entry <= 8 * MB or entries == 1
-    assert size.bytes <= 8 * MB
+    for most in (10_000, 40):
+        size = PageSize(most)
+        assert size.now <= most
+        for _ in range(3):
+            size.update(size.now, size.now * entry, fields=fields)
+        assert size.now == min(entries, most)
+        assert MB <= size.bytes <= (8 * MB if fields > 2 else MB)
 
 
-@pytest.mark.parametrize(("entry", "entries"), [(1000, 1048), (10_000, 104), (600_000, 1), (100 * MB, 1)])
-def test_large_values_share_nothing(entry: int, entries: int) -> None:
-    """A page of entries with few fields has at most a megabyte, or one entry."""
-    size = PageSize(10_000)
-    for _ in range(3):
-        size.update(size.now, size.now * entry, fields=2)
-    assert (size.now, size.bytes) == (entries, MB)
-
-
-def test_the_option_is_kept() -> None:
-    """No page has more entries than the option allows, regardless of the sizes of previous entries."""
-    size = PageSize(40)
-    assert size.now <= 40
-    size.update(8, 800)
-    assert size.now == 40
-    size.update(0, 10)
-    assert size.now >= 1
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connection, most: int) -> None:
+    """For any page size, the pages of a range contain its entries in order, each once."""
+    add(client, "s", 50)
+    for after, upto in ((0, 50), (0, 1), (10, 30), (49, 50), (20, 20), (30, 99)):
+        if upto == 99:
+            client.xadd("s", {"n": "last"}, id="99-0")
+            client.xdel("s", "99-0")
+        found = [
+            int(entry_id.partition(b"-")[0])
+            for page in pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
+            for entry_id in page.ids().to_pylist()
+        ]
+        assert found == list(range(after + 1, min(upto, 50) + 1))
