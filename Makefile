@@ -55,7 +55,7 @@ bench: install ## compare the engine and the connector with their peers (about s
 
 fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed parsers and the RDB reader a million inputs each
 	@$(BIN)/python -m tests.differential --commands 200000
-	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
+	@FUZZ_SEED=$$(date +%s) FUZZ_INPUTS=1000000 $(BIN)/python -m pytest -n 0 -q -o faulthandler_timeout=0 tests/engine/wire/test_fuzz.py
 	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000 --servers
 	@$(BIN)/python -m tests.spark_streams.formats.fuzz --values 100000
 

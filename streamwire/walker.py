@@ -103,11 +103,6 @@ class Walker:
             _refuse(found != expected[i])
         return self._lengths(near[:, words:], len(piece))
 
-    def text(self, piece: bytes) -> None:
-        """Match and skip `piece`, of one to eight bytes."""
-        _refuse(~self.have(piece))
-        self.at = self.at + len(piece)
-
     def have(self, piece: bytes) -> Bools:
         """Return a boolean array of the items that continue with `piece`, of one to eight bytes."""
         self._require(_WORD)

@@ -146,17 +146,6 @@ def test_a_plain_pipeline_is_one_run():
         assert core.execute_run(session, run, NOW) is not None
 
 
-def test_a_declined_run_changes_nothing():
-    """A run with one ID that is too small is declined and adds no entry."""
-    numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
-    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
-    run = scan(data)
-    core, session = make()
-    assert core.execute_run(session, run, NOW) is None
-    assert state(core) == {}
-    assert core.changes.effects == []
-
-
 @pytest.mark.parametrize(
     "blocker", [(b"SET", b"5", b"text"), (b"XADD", b"5", b"%d-%d" % (2**64 - 1, 2**64 - 3), b"f", b"v")]
 )

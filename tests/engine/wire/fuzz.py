@@ -1,4 +1,4 @@
-"""Fuzz test of the parsers: ``python -m tests.engine.wire.fuzz --inputs 1000000``.
+"""Fuzz test of the parsers. ``make fuzz`` tries a million inputs.
 
 An input is random bytes that resemble the protocol, or modified requests and pipelines of XADD. For each input the fast
 path gives the result of the reference parser, at once and in pieces of every size. An untrusted client is read one
@@ -8,11 +8,8 @@ errors occur, and no more is stored than was sent. A seed and a number identify 
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
-import sys
-import time
 
 from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
@@ -216,25 +213,3 @@ def fuzz(seed: str, inputs: int) -> None:
 def memory_mb() -> float:
     """Return the peak memory of the process in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def main() -> int:
-    """Check many inputs from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.engine.wire.fuzz", description=__doc__.split("\n")[0])
-    parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--seed", default=f"{time.time_ns()}")
-    options = parser.parse_args()
-    fuzz(options.seed, 5000)
-    before, begin = memory_mb(), time.monotonic()
-    fuzz(options.seed, options.inputs)
-    grown = memory_mb() - before
-    seconds = time.monotonic() - begin
-    summary = (
-        f"parsers: {options.inputs:,} inputs of seed {options.seed}, {seconds:.0f} s, {grown:.0f} MB more memory\n"
-    )
-    sys.stdout.write(summary)
-    return 0 if grown < GROWTH_MB else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -80,10 +80,9 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
     try:
         for number in range(words):
             walker.bulk(b"\r\n$" if number else b"$")
-        walker.text(b"\r\n")
+        return bool(walker.have(b"\r\n").all()) and np.array_equal(walker.at + len(b"\r\n"), ends)
     except Mismatch:
         return False
-    return np.array_equal(walker.at, ends)
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
