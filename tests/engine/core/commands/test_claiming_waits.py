@@ -8,16 +8,22 @@ from engine.core.protocol.replies import BLOCKED, NIL_ARRAY
 from tests.harness.replay import NOW_US, new_core
 
 
-@pytest.mark.parametrize("min_idle", [0, 1, 10, 500])
-@pytest.mark.parametrize("given_back", [False, True])
-def test_a_deleted_pending_entry_is_checked_rarely(min_idle, given_back):
-    """A reader that waits for a deleted pending entry checks it at most eleven times per second, until its timeout."""
+def scene():
+    """Return a core, the session of a reader, and a function that runs commands, of another client by default."""
     core = new_core()
     session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
 
     def run(text, who=session, now=NOW_US):
         return core.execute(who, text.encode().split(), now)
 
+    return core, reader, run
+
+
+@pytest.mark.parametrize("min_idle", [0, 1, 10, 500])
+@pytest.mark.parametrize("given_back", [False, True])
+def test_a_deleted_pending_entry_is_checked_rarely(min_idle, given_back):
+    """A reader that waits for a deleted pending entry checks it at most eleven times per second, until its timeout."""
+    core, reader, run = scene()
     for text in ("XADD s 1-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >", "XDEL s 1-0"):
         run(text)
     if given_back:
@@ -35,12 +41,7 @@ def test_a_deleted_pending_entry_is_checked_rarely(min_idle, given_back):
 
 def test_an_entry_is_claimed_once_it_is_idle_for_long_enough():
     """A waiting reader claims a pending entry once it is idle for long enough, even if an earlier entry was deleted."""
-    core = new_core()
-    session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
-
-    def run(text, who=session, now=NOW_US):
-        return core.execute(who, text.encode().split(), now)
-
+    core, reader, run = scene()
     for text in ("XADD s 1-0 f v", "XADD s 2-0 f v", "XGROUP CREATE s g 0"):
         run(text)
     run("XREADGROUP GROUP g a COUNT 1 STREAMS s >")
@@ -55,13 +56,11 @@ def test_an_entry_is_claimed_once_it_is_idle_for_long_enough():
 
 def test_a_pause_holds_a_claim_back():
     """A waiting reader claims nothing during CLIENT PAUSE WRITE, checks rarely, and claims after the pause."""
-    core = new_core()
-    session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
+    core, reader, run = scene()
     for text in ("XADD s 1-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"):
-        core.execute(session, text.encode().split(), NOW_US)
-    words = b"XREADGROUP GROUP g b CLAIM 500 BLOCK 0 STREAMS s >".split()
-    assert core.execute(reader, words, NOW_US) is BLOCKED
-    core.execute(session, b"CLIENT PAUSE 2000 WRITE".split(), NOW_US)
+        run(text)
+    assert run("XREADGROUP GROUP g b CLAIM 500 BLOCK 0 STREAMS s >", reader) is BLOCKED
+    run("CLIENT PAUSE 2000 WRITE")
     core.changes.effects.clear()
     now, looks = NOW_US, 0
     while now < NOW_US + 1_900_000:
