@@ -180,5 +180,5 @@ def test_a_few_large_rows_before_many_small_ones_make_no_large_segment():
     for value in values:
         other("XADD", "s", "*", "f", value)
     stream, expected = (client.core.databases[0].stream(b"s") for client in (run, other))
-    assert max(part.body.data_size for part in stream._segments) < 2 * segment.SEGMENT_BYTES
+    assert max(part.body.data_size for part in stream.pieces()) < 2 * segment.SEGMENT_BYTES
     assert b"".join(stream.range(0, ids.MAX_ID, 0).parts) == b"".join(expected.range(0, ids.MAX_ID, 0).parts)
