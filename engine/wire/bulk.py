@@ -34,13 +34,14 @@ from operator import ne
 from typing import NamedTuple
 
 from engine.core.protocol.xadd import ADD_OPTIONS, XaddRun, divide, word_in
+from engine.wire.parser import RequestParser
 
 #: Maximum number of alternative lengths of one word.
 _MOST_LENGTHS = 24
 #: Maximum number of alternative lengths of all words together.
 _MOST_LENGTHS_IN_ALL = 200
-#: Commands of more words than this do not become part of a run.
-_MAX_WORDS = 100
+#: Commands of more words or bytes than this do not become part of a run.
+_MAX_WORDS, _MAX_BYTES = 100, 1 << 16
 #: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
 _LONGEST = 100
 #: Maximum number of digits of a word's length.
@@ -98,20 +99,10 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
     """Return the words and the size of the XADD at ``at``; None if the XADD is incomplete, too long or invalid."""
     if NAME.match(data, at) is None:
         return None
-    pos = data.index(b"\r\n", at) + 2
-    number = int(data[at + 1 : pos - 2])
-    words: list[bytes] = []
-    if not 5 <= number <= _MAX_WORDS:
-        return None
-    for _ in range(number):
-        line_end = data.find(b"\r\n", pos, pos + _MAX_DIGITS + 3)
-        digits = data[pos + 1 : line_end]
-        if line_end < 0 or data[pos : pos + 1] != b"$" or not digits.isdigit():
-            return None
-        end = line_end + 2 + int(digits)
-        words.append(data[line_end + 2 : end])
-        pos = end + 2
-    return (words, pos - at) if pos <= len(data) else None
+    begin = data[at : at + _MAX_BYTES]
+    found, rest = RequestParser().parse_one(begin)
+    words = found[0] if found else []
+    return (words, len(begin) - len(rest)) if 5 <= len(words) <= _MAX_WORDS else None
 
 
 def head_size(words: list[bytes]) -> int:

@@ -14,7 +14,7 @@ from engine.core.protocol.replies import Frames, Pages, Several
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.segment import Body, Segment, loaded
 
-#: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.snapshots`).
+#: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.frozen_ranges`).
 Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
@@ -46,27 +46,17 @@ def size_in_memory(bodies: Iterable[Body]) -> int:
 
 
 def reply_of_snapshots(snapshots: list[Run], count: int, *, backward: bool) -> Pages:
-    """Return a reply with the first ``count`` live entries of ``snapshots`` (see `Stream.snapshots`).
+    """Return a reply with the first ``count`` live entries of ``snapshots`` (see `Stream.frozen_ranges`).
 
     With ``backward``, the reply has the last entries, in reverse order.
     """
     held = size_in_memory(segment.body for segment, _, _ in snapshots)
     if backward:
-        return Pages(
-            list,
-            count,
-            _pages_backward(
-                (
-                    (segment.body, *run)
-                    for segment, first, last in reversed(snapshots)
-                    for run in segment.runs_backward(first, last)
-                ),
-                count,
-            ),
-            held,
-        )
-    runs = ((segment.body, *run) for segment, first, last in snapshots for run in segment.runs(first, last))
-    return Pages(list, count, _pages(runs, count), held)
+        parts = ((segment, segment.runs_backward(low, high)) for segment, low, high in reversed(snapshots))
+    else:
+        parts = ((segment, segment.runs(low, high)) for segment, low, high in snapshots)
+    runs = ((segment.body, first, last) for segment, live in parts for first, last in live)
+    return Pages(list, count, (_pages_backward if backward else _pages)(runs, count), held)
 
 
 def _pages(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several]]:
@@ -104,7 +94,7 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 def equal_ranges(snapshots: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
     """Split ``total`` live entries into ``count`` ranges of equal size; yield (last ID, size) of all but the last.
 
-    ``snapshots``: see `Stream.snapshots`.
+    ``snapshots``: see `Stream.frozen_ranges`.
     """
     first_number, upto, before = 1, 0, 0
     for segment, begin, end in snapshots:
