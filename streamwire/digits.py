@@ -3,8 +3,7 @@
 A text is loaded as one little-endian word, with its first character in the lowest byte. Each step is an operation on
 whole arrays of words. Texts of one shape (all digits, or the same number of digits after the point) take the fewest
 steps; signs and points in any position take more. If a text is not a plain number, the result for the whole array is
-None, and the caller parses the texts in a slower way that must return the same values. `numbers` instead reports which
-texts are not numbers.
+None, and the caller parses the texts in a slower way that must return the same values.
 
 Internally each character is XORed with `0`. So a digit becomes its value, and the zeros to the left of a short text are
 leading zeros of its number.
@@ -19,7 +18,6 @@ Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 #: One length per text, or the common length of all texts.
 Lengths = Ints | int
-Bools = NDArray[np.bool_]
 
 WIDTH = 8
 _U = np.uint64
@@ -42,15 +40,7 @@ _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 def plain(words: Words, lengths: Lengths) -> Words | None:
     """Return the numbers in texts of one to eight digits; None if a text has any other character."""
-    found, bad = numbers(words, lengths)
-    return found if bad is None else None
-
-
-def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
-    """Return the numbers in texts of one to eight characters, and a mask of the texts with characters other than
-    digits. The mask is None if there is no such text.
-    """
-    return _values(_right(words, lengths))
+    return _value(_right(words, lengths))
 
 
 def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
@@ -106,15 +96,10 @@ def _right(words: Words, lengths: Lengths) -> Words:
 
 def _value(words: Words) -> Words | None:
     """Return the numbers in words of eight digits; None if a character is not a digit. Overwrites the words."""
-    found, bad = _values(words)
-    return found if bad is None else None
-
-
-def _values(words: Words) -> tuple[Words, Bools | None]:
-    """Return the numbers in words of eight digits, and the mask that `numbers` returns. Overwrites the words."""
     over = words + _OVER
     over |= words
-    bad = (over & _TOPS) != 0 if np.bitwise_or.reduce(over) & _TOPS else None
+    if np.bitwise_or.reduce(over) & _TOPS:
+        return None
     words *= _PAIRS
     words >>= _EIGHT
     words &= _PAIR_MASK
@@ -123,7 +108,7 @@ def _values(words: Words) -> tuple[Words, Bools | None]:
     words &= _QUAD_MASK
     words *= _OCTETS
     words >>= _U(32)
-    return words, bad
+    return words
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamwire.digits import Ints
 from streamwire.entry_batch import EntryBatch, Values
-from streamwire.walker import Mismatch, Walker, marks
+from streamwire.walker import Mismatch, Walker
 
 _LINE_END = b"\r\n"
 _STAR = ord("*")
@@ -75,7 +75,7 @@ def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
     The starts are not verified. A line end must precede the frames, and `walker.AFTER` readable bytes must follow.
     """
     data = np.frombuffer(buffer, np.uint8, stop - start, start)
-    stars = marks(data, _STAR) + start
+    stars = np.flatnonzero(data == _STAR) + start
     if stars.size == 2 * count:
         return stars[::2]
     found = stars[Walker(buffer, stars - len(_LINE_END)).have(_LEAD)]

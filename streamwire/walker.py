@@ -23,12 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamwire import digits
-from streamwire.digits import Bools, Ints, Lengths, Words
+from streamwire.digits import Ints, Lengths, Words
 
 #: Number of bytes that must be readable before the first item. Their content is ignored.
 BEFORE = 8
 #: Number of bytes that must be readable after the last item. Their content is ignored.
 AFTER = 16
+
+Bools = NDArray[np.bool_]
 
 _WORD = 8
 _MOST_DIGITS = 6
@@ -146,14 +148,12 @@ class Walker:
         ends = (other - _LOW_BITS) & ~other & _HIGH_BITS
         ends &= ~ends + _U(1)  # keep the first CR: above it a borrow can set wrong bits
         widths = _byte_number(ends >> _U(7))
-        bad = (ends == 0) | (widths < 1) | (widths > _MOST_DIGITS)
-        widths = np.where(bad, 1, widths)
-        found, wrong = digits.numbers(words, widths)
-        bad |= (words >> (widths.view(np.uint64) * _EIGHT)) & _U(0xFFFF) != _CRLF
-        bad |= ((words & _U(0xFF)) == _U(ord("0"))) & (widths > 1)
-        if wrong is not None:
-            bad |= wrong
-        _refuse(bad)
+        _refuse((ends == 0) | (widths < 1) | (widths > _MOST_DIGITS))
+        found = digits.plain(words, widths)
+        if found is None:
+            raise Mismatch
+        _refuse((words >> (widths.view(np.uint64) * _EIGHT)) & _U(0xFFFF) != _CRLF)
+        _refuse(((words & _U(0xFF)) == _U(ord("0"))) & (widths > 1))
         skipped = int(widths[0]) + 2 if (widths == widths[0]).all() else 0
         sizes = found.view(np.int64)
         begins = self.at + widths + (skip + 2)
@@ -170,21 +170,6 @@ def _refuse(bad: Bools) -> None:
     """Raise `Mismatch` if any item is bad."""
     if bad.any():
         raise Mismatch
-
-
-def marks(data: NDArray[np.uint8], byte: int) -> Ints:
-    """Return the offsets of `byte`, as likely starts of items for a `Walker` to verify.
-
-    The search examines eight bytes at a time, but falls back to single bytes if a word contains the byte twice.
-    """
-    mask = np.empty(data.size + -data.size % _WORD, np.bool_)
-    mask[data.size :] = False
-    np.equal(data, byte, out=mask[: data.size])
-    words = mask.view(np.dtype("<u8"))
-    at: Ints = (words != 0).nonzero()[0]
-    if at.size != np.count_nonzero(mask):
-        return mask.nonzero()[0]
-    return at * _WORD + _byte_number(words[at])
 
 
 def _byte_number(words: Words) -> Ints:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamwire.frames import fields_of
-from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, marks
+from streamwire.walker import AFTER, BEFORE, Mismatch, Walker
 
 
 def laid_out(items: list[bytes]) -> tuple[bytes, np.ndarray]:
@@ -43,18 +42,3 @@ def test_an_item_without_room_around_it_is_a_mismatch() -> None:
     for buffer, at in ((item + bytes(AFTER), 0), (bytes(BEFORE) + item, BEFORE)):
         with pytest.raises(Mismatch):
             Walker(buffer, np.array([at])).bulk(b"#$")
-
-
-def test_marks_are_the_offsets_of_a_byte() -> None:
-    """Marks are found even if they are fewer than eight bytes apart."""
-    for offsets in ([0, 9, 31, 99], [0, 1, 9, 14, 98, 99], []):
-        data = bytearray(100)
-        for at in offsets:
-            data[at] = 42
-        assert marks(np.frombuffer(data, np.uint8), 42).tolist() == offsets
-
-
-def test_a_frame_with_a_null_is_no_frame() -> None:
-    """A negative length raises an error instead of moving backwards."""
-    with pytest.raises(ValueError):
-        fields_of(b"*2\r\n$3\r\n1-1\r\n*2\r\n$-1\r\n$1\r\nx\r\n")
