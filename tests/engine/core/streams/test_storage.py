@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -16,7 +15,7 @@ from engine.core.protocol import ids
 from engine.core.streams import segment
 from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed
-from engine.core.streams.compressed.packed import SpanCache, compress
+from engine.core.streams.compressed.packed import SpanCache
 from engine.core.streams.packer import pack
 from engine.core.streams.runs import equal_ranges, frames_of, id_columns
 from engine.core.streams.segment import Plain, Storage
@@ -241,22 +240,3 @@ def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
         after = found[-1]
         spans = set(stream.storage.cache.spans.values())
         assert len(spans) == 1 or sum(span.size for span in spans) <= 600_000
-
-
-def test_one_decompressor_for_everything():
-    """One decompressor reads chunks of all sizes, one by one and together, also after a damaged chunk."""
-    reader, random = SpanCache(), Random(1)
-    sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
-    chunks = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
-    blobs = compress(list(map(memoryview, chunks)))
-    offsets, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, chunks))
-    blob = b"".join(blobs)
-    for number, data in enumerate(chunks):
-        begin, end = offsets[number : number + 2]
-        assert reader.decompress(memoryview(blob), [begin, end], [len(data)]) == data
-        if end - begin > 40:
-            with pytest.raises(OSError, match=r"damaged|ompress"):
-                reader.decompress(memoryview(blob), [begin, (begin + end) // 2], [len(data)])
-    assert reader.decompress(blob, offsets, lengths) == b"".join(chunks)
-    with pytest.raises(OSError, match=r"damaged|ompress"):
-        reader.decompress(blob, [*offsets[:-1], offsets[-1] - 20], lengths)
