@@ -224,29 +224,19 @@ def _by_hand() -> Iterator[Case]:
     def streams(n: int) -> Iterator[Words]:
         return _prepared("stream", True, n)
 
+    reads = (
+        ("xread", b"XREAD STREAMS", b"0"),
+        ("xread BLOCK", b"XREAD BLOCK 10 STREAMS", b"$"),
+        ("xreadgroup", b"XREADGROUP GROUP g c STREAMS", b"0"),
+        ("xreadgroup BLOCK", b"XREADGROUP GROUP g c BLOCK 10 STREAMS", b">"),
+    )
     for kind in KINDS:
-        yield Case(
-            f"xread, {kind} key",
-            streams,
-            lambda n, kind=kind: [b"XREAD", b"STREAMS", *_named(kind, n), *[b"0"] * n],
-        )
-        yield Case(
-            f"xread BLOCK, {kind} key",
-            streams,
-            lambda n, kind=kind: [b"XREAD", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b"$"] * n],
-        )
-        yield Case(
-            f"xreadgroup, {kind} key",
-            streams,
-            lambda n, kind=kind: [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", *_named(kind, n), *[b"0"] * n],
-        )
-        yield Case(
-            f"xreadgroup BLOCK, {kind} key",
-            streams,
-            lambda n, kind=kind: (
-                [b"XREADGROUP", b"GROUP", b"g", b"c", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b">"] * n]
-            ),
-        )
+        for name, head, last in reads:
+
+            def read(n: int, kind: str = kind, head: bytes = head, last: bytes = last) -> Words:
+                return [*head.split(), *_named(kind, n), *[last] * n]
+
+            yield Case(f"{name}, {kind} key", streams, read)
         yield Case(
             f"client list, {kind} client",
             _nothing,
@@ -264,17 +254,12 @@ def _by_hand() -> Iterator[Case]:
         )
     for rule in _RULES:
         yield Case(f"acl setuser, {rule}", _nothing, lambda n, rule=rule: _rules(rule, n))
-        yield Case(f"acl list after {rule}", lambda n, rule=rule: iter([_rules(rule, n)]), lambda n: [b"ACL", b"LIST"])
-        yield Case(
-            f"acl getuser after {rule}",
-            lambda n, rule=rule: iter([_rules(rule, n)]),
-            lambda n: [b"ACL", b"GETUSER", b"u"],
-        )
-        yield Case(
-            f"acl dryrun after {rule}",
-            lambda n, rule=rule: iter([_rules(rule, n)]),
-            lambda n: [b"ACL", b"DRYRUN", b"u", b"GET", b"none"],
-        )
+        for words in ("ACL LIST", "ACL GETUSER u", "ACL DRYRUN u GET none"):
+            yield Case(
+                f"{words.lower()} after {rule}",
+                lambda n, rule=rule: iter([_rules(rule, n)]),
+                lambda n, words=words: words.encode().split(),
+            )
 
 
 def _groups(n: int) -> Iterator[Words]:
@@ -305,7 +290,7 @@ def _many_before() -> Iterator[Case]:
                 lambda n, name=name: [name],
             )
     yield Case("unwatch", lambda n: each(b"WATCH", n), lambda n: [b"UNWATCH"])
-    for prefix in ("", "p", "s"):
+    for prefix in ("", "p"):
         name = prefix.upper().encode()
         subscribe, unsubscribe = name + b"SUBSCRIBE", name + b"UNSUBSCRIBE"
         yield Case(
