@@ -28,8 +28,7 @@ from pystreams.streams.inventory import Stream, parsed
 from pystreams.streams.paged_calls import ask
 from pystreams.values.names import shown
 from pystreams.values.times import Position
-from streamclient.compare_and_set import change
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command, Connection, change
 from streamclient.errors import PystreamsError
 from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId

@@ -36,8 +36,7 @@ from spark_streams.write.records import (
     shown,
     writes_key,
 )
-from streamclient.compare_and_set import change
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command, Connection, change
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, is_forbidden, refusal_of, refused
 from streamwire.stream_id import ZERO, StreamId

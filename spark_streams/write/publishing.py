@@ -67,8 +67,7 @@ from spark_streams.write.records import (
     shown,
     staged_states,
 )
-from streamclient.compare_and_set import change
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command, Connection, change
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, reason_of, refusal_of, row_refused
 

@@ -41,8 +41,7 @@ from spark_streams.write.records import (
     shown,
     withdrawals,
 )
-from streamclient.compare_and_set import change
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command, Connection, change
 from streamclient.record_keys import of_query
 from streamwire.stream_id import ZERO, StreamId
 

@@ -31,8 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamclient.compare_and_set import change
-from streamclient.connection import Command, Connection
+from streamclient.connection import Command, Connection, change
 from streamclient.errors import PystreamsError, ResponseError, error
 from streamclient.refusals import Refusal, is_forbidden, refusal_of, refused
 from streamclient.reply_maps import pairs
