@@ -8,17 +8,13 @@ from random import Random
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams import segment
 from engine.core.streams.compressed import packed
 from engine.core.streams.packer import pack
 from engine.core.streams.stream import Stream
+from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.harness.replay import NOW_US, new_core, state
-
-STREAMS = (b"s1", b"s2", b"s3")
-GROUPS = (b"g1", b"g2")
-CONSUMERS = (b"alice", b"bob", b"carol")
 
 
 class Driver:
@@ -27,6 +23,8 @@ class Driver:
     def __init__(self, core: Core, seed: int) -> None:
         self.core = core
         self.random = Random(seed)
+        self._grammar = Grammar(self.random, {*FAMILIES, "newer"})
+        self._drawn: list[Step] = []
         self.now_us = NOW_US
         self.session = core.open_session(NOW_US)
 
@@ -48,64 +46,11 @@ class Driver:
         for _ in self.steps(count):
             pass
 
-    def _some_ids(self, key: bytes, most: int = 4) -> list[bytes]:
-        stream = next((value for name, value, _ in self.core.databases[0].items() if name == key), None)
-        known = stream.ids(0, ids.MAX_ID) if isinstance(stream, Stream) else []
-        if not known:
-            return [b"1-1"]
-        return [ids.text(entry_id) for entry_id in self.random.sample(known, min(most, len(known)))]
-
     def draw(self) -> list[bytes]:
-        random = self.random
-        key, group, consumer = random.choice(STREAMS), random.choice(GROUPS), random.choice(CONSUMERS)
-        value = random.choice((b"", b"7", b"x" * 70, b"a\r\nb", bytes(range(256))))
-        words: list[Any] = random.choice(
-            [
-                ["XADD", key, "*", "f", value],
-                ["XADD", key, "*", "f", value, "g", b"%d" % random.randrange(10**6)],
-                ["XADD", key, "*", "f", value],
-                ["XADD", key, "*", "h", b"1"],
-                ["XADD", key, "MAXLEN", "~", random.randrange(30), "*", "f", value],
-                ["XADD", key, "MAXLEN", random.randrange(3, 30), "*", "f", value],
-                ["XTRIM", key, "MAXLEN", random.randrange(40)],
-                ["XTRIM", key, "MINID", "~", self._some_ids(key)[0]],
-                ["XDEL", key, *self._some_ids(key)],
-                ["XGROUP", "CREATE", key, group, random.choice(("0", "$"))],
-                ["XGROUP", "CREATE", key, group, "0", "MKSTREAM"],
-                ["XGROUP", "CREATECONSUMER", key, group, consumer],
-                ["XGROUP", "SETID", key, group, self._some_ids(key)[0]],
-                random.choice((["XGROUP", "DELCONSUMER", key, group, consumer], ["XGROUP", "DESTROY", key, group])),
-                ["XREADGROUP", "GROUP", group, consumer, "COUNT", random.randrange(1, 9), "STREAMS", key, ">"],
-                ["XREADGROUP", "GROUP", group, consumer, "STREAMS", key, ">"],
-                ["XREADGROUP", "GROUP", group, consumer, "COUNT", "3", "STREAMS", key, "0"],
-                ["XACK", key, group, *self._some_ids(key)],
-                ["XCLAIM", key, group, consumer, 0, *self._some_ids(key)],
-                ["XAUTOCLAIM", key, group, consumer, 0, "-", "COUNT", 3],
-                ["SET", "text", value],
-                ["APPEND", "text", b"more"],
-                ["SET", "due", value, "PX", random.randrange(1, 10**7)],
-                ["HSET", "hash", value, value, "n", random.randrange(9)],
-                random.choice((["HDEL", "hash", "n"], ["HINCRBY", "hash", "n", random.randrange(9)])),
-                ["XSETID", key, "99999999999999-0"] if random.random() < 0.05 else ["XLEN", key],
-                ["MULTI"],
-                ["EXEC"],
-                ["EXEC"],
-                *self._newer(key, group, value),
-            ]
-        )
-        return [word if isinstance(word, bytes) else str(word).encode() for word in words]
-
-    def _newer(self, key: bytes, group: bytes, value: bytes) -> list[list[Any]]:
-        random = self.random
-        some = self._some_ids(key)
-        return [
-            ["XNACK", key, group, random.choice(("SILENT", "FAIL", "FATAL")), "IDS", len(some), *some],
-            ["XADD", key, "IDMP", "p", random.randrange(6), "*", "f", value],
-            ["XADD", key, "IDMPAUTO", "q", "*", "f", value],
-            ["XCFGSET", key, "IDMP-MAXSIZE", random.randrange(2, 5)] if random.random() < 0.3 else ["PING"],
-            ["XDELEX", key, "ACKED", "IDS", len(some), *some],
-            ["XACKDEL", key, group, "DELREF", "IDS", len(some), *some],
-        ]
+        """Return another random command."""
+        if not self._drawn:
+            self._drawn = self._grammar.sequence(300)
+        return [word.encode() for word in self._drawn.pop(0)[1]]
 
 
 def driven(seed: int, count: int = 300) -> Core:
