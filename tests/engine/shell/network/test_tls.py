@@ -78,18 +78,6 @@ def ask(port: int, made: ssl.SSLContext, *words: str) -> object:
         raise ConnectionError(str(error)) from None
 
 
-def served_name(port: int, made: ssl.SSLContext) -> str:
-    """Return the name in the server's certificate."""
-    with (
-        socket.create_connection(("127.0.0.1", port), DEADLINE) as raw,
-        made.wrap_socket(raw, server_hostname="localhost") as client,
-    ):
-        certificate = client.getpeercert()
-        assert certificate is not None
-        subject = certificate["subject"]
-        return str(dict(pair for part in subject for pair in part)["commonName"])  # type: ignore[misc]
-
-
 def test_clients_with_and_without_certificates(certificates: Path) -> None:
     """tls-auth-clients requires a certificate, accepts one or ignores it, and can change at run time."""
     port = free_port()
@@ -129,27 +117,6 @@ def test_port_0_serves_only_tls(certificates: Path) -> None:
             plain.sendall(b"PING\r\n")
             assert b"PONG" not in plain.recv(100)
         assert ask(port, context(certificates, "client"), "PING") == b"PONG"
-
-
-def test_certificates_are_reloaded(certificates: Path) -> None:
-    """CONFIG SET of a certificate and key applies to new connections only; a wrong one is rejected."""
-    port = free_port()
-    flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no")
-    with servers.engine(*flags) as engine:
-        made = context(certificates)
-        with (
-            redis_py.Redis(port=engine.port) as plain,
-            redis_py.Redis(port=port, host="localhost", ssl=True, ssl_ca_certs=str(certificates / "ca.crt")) as old,
-        ):
-            assert old.ping()
-            assert served_name(port, made) == "server"
-            change = {"tls-cert-file": certificates / "server2.crt", "tls-key-file": certificates / "server2.key"}
-            plain.execute_command("CONFIG", "SET", *(str(part) for pair in change.items() for part in pair))
-            wait_for(lambda: served_name(port, made) == "server2", "the new certificate")
-            assert old.ping()
-            with pytest.raises(redis_py.ResponseError, match="tls-key-file: /nowhere does not exist"):
-                plain.config_set("tls-key-file", "/nowhere")
-            assert served_name(port, made) == "server2"
 
 
 def test_invalid_tls_settings_stop_the_start(certificates: Path) -> None:

@@ -115,16 +115,6 @@ def test_zeros_at_the_end_are_a_torn_end(tmp_path, is_block):
             again.die()
 
 
-def test_zeros_in_the_middle_are_damage(tmp_path):
-    """Zeros followed by other bytes are not a torn end."""
-    filled(tmp_path).die()
-    path, data = increment(tmp_path)
-    for begin in (0, 10, 40):
-        path.write_bytes(data[:begin] + bytes(30) + data[begin + 30 :])
-        with pytest.raises(ConfigError, match=rf"{INCREMENT}, byte \d+: (?!the file ends)"):
-            Engine(tmp_path)
-
-
 @pytest.mark.parametrize("torn", [0, 4], ids=["it has no EXEC", "a command of it is torn"])
 def test_an_unfinished_transaction_at_the_end_is_cut_off(tmp_path, torn):
     """A transaction of Redis without its EXEC is not replayed, and the next write replaces it."""
