@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import json
-import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from pystreams.testing import schema_registry
 from spark_streams.columns import conversion
-from spark_streams.monitor import StreamMonitor
-from spark_streams.reports import STREAM
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
-from tests.spark_streams.formats import fuzz
 from tests.suite.long import short_and_long
-from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -59,43 +51,6 @@ def test_rows_of_every_format_come_back(bench: Bench, form: str) -> None:
         if form == "json":  # which has no type for an int
             copied = copied.selectExpr("cast(k as int) k", *COLUMNS[1:])
         assert sorted(copied.collect(), key=str) == rows
-
-
-@pytest.mark.parametrize("form", short_and_long(["avro"], [["protobuf"], ["json"]]))
-def test_hostile_values_follow_the_mode(bench: Bench, form: str) -> None:
-    """Valid values among 200 hostile ones arrive in every mode, and counts and `_rescued` agree with the mode."""
-    draw = random.Random(1)
-    make = fuzz.formats()[form].make
-    valid = make(random.Random(9)) if form != "json" else b'{"id": 7, "note": "valid"}'
-    values = [valid if at % 3 == 0 else fuzz.value_of(draw, make) for at in range(300)]
-    pipeline = bench.client.pipeline(transaction=False)
-    for value in values:
-        pipeline.xadd("s", {"value": value})
-    pipeline.execute()
-    schema = {"avro": json.dumps(fuzz.AVRO), "protobuf": fuzz.PROTO}.get(form)
-    options = {"stream": "s", "valueFormat": form, **({} if schema is None else {"valueSchema": schema})}
-    columns = "id long, note string" if form != "protobuf" else "id int, note string"
-    monitor = StreamMonitor.install(bench.spark, bench.url)
-    rows: list[Any] = []
-    try:
-        reader = bench.reader(streaming=True, startingOffsets="earliest", **options)
-        frame = reader.schema(f"{columns}, _rescued string").load()
-        bench.run(frame, foreach_batch=lambda batch, _: rows.extend(batch.collect()))
-        wait_for(lambda: bench.client.xlen(STREAM) == 1, "the report of the batch")
-    finally:
-        bench.spark.streams.removeListener(monitor)
-    assert len(rows) == len(values)
-    assert max(Counter(row.id for row in rows if row.id is not None).values()) >= 100
-    rescued = [row for row in rows if row["_rescued"] is not None]
-    ((_, report),) = bench.client.xrange(STREAM)
-    malformed = json.loads(report[b"malformed"])
-    assert len(rescued) > 20
-    assert max(malformed.values()) <= len(rescued) <= sum(malformed.values())
-    assert sum(row.id is None for row in rescued) >= malformed["id"]
-    dropped = bench.reader(mode="DROPMALFORMED", **options).schema(columns).load()
-    assert dropped.count() == len(rows) - len(rescued)
-    with pytest.raises(PySparkException, match="MALFORMED_ENTRY"):
-        bench.reader(mode="FAILFAST", **options).schema(columns).load().collect()
 
 
 WORDS = (

@@ -8,8 +8,6 @@ import pytest
 import redis
 
 from pystreams.testing.proxy import proxy
-from spark_streams.errors import ServerError
-from streamclient import pool
 from streamclient.commands import COMMANDS, is_idempotent, keys_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -37,25 +35,6 @@ def test_a_connection_is_reused(client: redis.Redis, instance: servers.Running) 
         raise RuntimeError
     with borrow(address) as fourth, borrow(address) as fifth:
         assert len({number, other, fourth.command("CLIENT", "ID"), fifth.command("CLIENT", "ID")}) == 4
-
-
-def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
-    """The error for an unreachable server names its address, but neither the user nor the password."""
-    nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1", retry_ms=50)
-    with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*redis://127\.0\.0\.1") as caught, borrow(nowhere):
-        pass
-    assert "s3cret" not in str(caught.value)
-    assert "user" not in str(caught.value)
-
-
-def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None:
-    """The path of a URL selects the database, and a Unix socket is a valid address."""
-    with borrow(Address(f"{redis_process.url}/3")) as tcp:
-        tcp.command("SET", "where", "three")
-    with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
-        assert unix.command("GET", "where") == b"three"
-        unix.command("FLUSHALL")
-    pool.close_all()
 
 
 def test_raw_replies_are_told_apart(connection: Connection) -> None:

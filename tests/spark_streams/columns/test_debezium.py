@@ -48,31 +48,17 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {text(KEY): text(EVENT)},
-        {b"key": text(KEY), b"value": text(EVENT)},
-        {b"key": text(KEY), b"value": text(EVENT), b"header": b"x"},
-        {wrapped(KEY): text(WITH_SCHEMA)},
-        {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)},
-        {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)[:-1] + b" }\n"},
-        {b"key": wrapped(KEY), b"value": json.dumps(WITH_SCHEMA, indent=1).encode()},
-    ],
-    ids=["compact", "extended", "headers", "compact with schemas", "extended with schemas", "spaces", "lines"],
-)
-def test_a_change_event_is_columns(entry: Entry) -> None:
-    """The members and the key of an event become columns, in both Debezium formats, with and without schemas."""
-    (row,) = read(SCHEMA, entry, valueFormat="debezium", mode="FAILFAST")
-    assert {name: value for name, value in row.items() if name != "_id"} == EXPECTED
-
-
 def test_formats_may_be_mixed() -> None:
-    """Entries of different formats in one page are read correctly, as after a change of the sink's settings."""
+    """The members and the key of an event become columns, in both Debezium formats, with and without schemas, also in
+    one page.
+    """
     entries = [
         {text(KEY): text(EVENT)},
         {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)},
-        {b"key": text(KEY), b"value": text(EVENT)},
+        {b"key": text(KEY), b"value": text(EVENT), b"header": b"x"},
+        {wrapped(KEY): text(WITH_SCHEMA)},
+        {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)[:-1] + b" }\n"},
+        {b"key": wrapped(KEY), b"value": json.dumps(WITH_SCHEMA, indent=1).encode()},
         {wrapped({"id": 7}): wrapped({"op": "d", "before": OLD, "after": None})},
         {text({"id": 8}): b"default"},
         {b"default": text(EVENT)},
@@ -82,9 +68,9 @@ def test_formats_may_be_mixed() -> None:
     for row in rows:
         del row["_id"]
     nothing = dict.fromkeys(EXPECTED)
-    assert rows[:3] == [EXPECTED] * 3
-    assert rows[3:5] == [{**nothing, "_key": {"id": 7}, "op": "d", "before": OLD}, {**nothing, "_key": {"id": 8}}]
-    assert rows[5:] == [{**EXPECTED, "_key": None}, {**nothing, "_key": {"id": 9}}]
+    assert rows[:6] == [EXPECTED] * 6
+    assert rows[6:8] == [{**nothing, "_key": {"id": 7}, "op": "d", "before": OLD}, {**nothing, "_key": {"id": 8}}]
+    assert rows[8:] == [{**EXPECTED, "_key": None}, {**nothing, "_key": {"id": 9}}]
 
 
 def test_unwrapped_events_are_rows() -> None:

@@ -136,15 +136,6 @@ def test_a_null_struct_of_fields_that_may_not_be_null() -> None:
     assert json_writer.column(listed).to_pylist() == ['[{"at":"1970-01-01T00:00:00Z"},null]']
 
 
-def test_json_is_written_alike_by_arrow_and_one_at_a_time() -> None:
-    """Timestamps in zones with odd offsets have the same JSON from Arrow and from the conversion of single values."""
-    for zone in (None, "UTC", "Africa/Monrovia", "Australia/Lord_Howe", "Pacific/Apia"):
-        kind = pa.timestamp("us", zone)
-        column = pa.array([*range(-(10**15), 2 * 10**15, 7 * 10**12 + 500_001), 0, 10**6], pa.int64()).cast(kind)
-        write = json_writer.writer(kind)
-        assert json_writer.column(column).to_pylist() == [write(value) for value in column.cast(pa.int64()).to_pylist()]
-
-
 # -- Arrow's parser ---------------------------------------------------------------------------------------------------
 
 NAMES = ["a", "b", "", "é"]

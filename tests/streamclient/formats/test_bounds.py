@@ -23,6 +23,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 0}
 ENUM = {"type": "enum", "name": "C", "symbols": ["a", "b"]}
 SMALL = {"type": "record", "name": "S", "fields": [{"name": "b", "type": "boolean"}]}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20_000, "scale": 2}
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
 RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "r", "type": {"type": "array", "items": "R"}}]}
 PROTO = """
 syntax = "proto3";
@@ -86,6 +87,8 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
     "avro small records": (array(SMALL), number(MANY) + b"\1" * MANY + b"\0"),
     "avro records in themselves": (functools.partial(avro, RECURSIVE), number(MANY) + b"\0" * (MANY + 1)),
     "avro records in records": (functools.partial(avro, laughs()), b""),
+    "avro levels": (functools.partial(avro, NODE), b"\2" * (LEVELS + 1) + b"\0"),
+    "avro many levels in a union": (functools.partial(avro, ["null", NODE]), b"\2" * 1_000_000 + b"\0"),
     "avro integer without an end": (functools.partial(avro, RECURSIVE), b"\xff" * MANY),
     "avro decimal": (record(DECIMAL), number(40_000) + b"\x7f" * 40_000),
     "avro decimal above its precision": (record({**DECIMAL, "precision": 4}), number(2) + b"\x7f\xff"),

@@ -106,47 +106,6 @@ def test_other_values_are_refused(value: bytes) -> None:
         Decoder().decode(value)
 
 
-@pytest.mark.parametrize("top", ["record", "array", "union"])
-def test_deep_values_of_recursive_schemas_are_refused(top: str) -> None:
-    """A value that nests a record in itself many times is malformed, and does not crash the process."""
-    node: Any = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-    schema, head, tail = {
-        "record": (node, b"", b""),
-        "array": ({"type": "array", "items": node}, b"\2", b"\0"),
-        "union": (["null", node], b"\2", b""),
-    }[top]
-    decoder = Decoder("avro", schema=Schema("AVRO", json.dumps(schema)))
-    assert "null" in json.dumps(decoder.decode(head + b"\2" * 20 + b"\0" + tail).value)
-    for depth in (250, 1_000_000):
-        with pytest.raises(UndecodableError):
-            decoder.decode(head + b"\2" * depth + b"\0" + tail)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_decoded_or_refused(value: bytes) -> None:
-    """Arbitrary bytes are decoded to JSON or rejected with the documented error, in every format."""
-    schemas = {"avro": Schema("AVRO", ORDER), "protobuf": Schema("PROTOBUF", _DESCRIPTOR)}
-    for form in ("auto", "json", "msgpack", "avro", "protobuf"):
-        decoder = _decoder(form, schemas.get(form))
-        try:
-            found = decoder.decode(value)
-        except UndecodableError:
-            continue
-        json.dumps(found.value, allow_nan=False, ensure_ascii=False).encode()
-
-
-_DECODERS: dict[str, Decoder] = {}
-
-
-def _decoder(form: Any, schema: Schema | None) -> Decoder:
-    if form not in _DECODERS:
-        _DECODERS[form] = Decoder(form, schema=schema)
-    return _DECODERS[form]
-
-
-_DESCRIPTOR = protobuf.serialized(PROTO)
-
-
 def test_a_file_has_the_schema(tmp_path: Path) -> None:
     """Values without a header are decoded with an .avsc file, a FileDescriptorSet, or the text of a .proto file."""
     (tmp_path / "order.avsc").write_text(ORDER)

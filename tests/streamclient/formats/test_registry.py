@@ -27,21 +27,6 @@ TWO = record({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "
 THREE = record({"name": "id", "type": "long"}, {"name": "must", "type": "string"})
 
 
-def test_a_schema_is_registered_once_and_evolves() -> None:
-    """The same schema keeps its ID, a compatible schema becomes the next version, and the latest version is found by
-    subject.
-    """
-    with schema_registry() as server:
-        registry = Registry.at(server.url)
-        assert registry.latest("orders-value") is None
-        first = registry.register("orders-value", Schema("AVRO", ONE))
-        assert registry.register("orders-value", Schema("AVRO", ONE)) == first
-        second = registry.register("orders-value", Schema("AVRO", TWO))
-        found = registry.latest("orders-value")
-        assert found is not None
-        assert (found.schema_id, found.version, found.schema.text) == (second, 2, TWO)
-
-
 def test_an_incompatible_schema_says_what_to_do() -> None:
     """A reply 409 raises a condition with the registry's reason and the subject."""
     with schema_registry() as server:
