@@ -11,7 +11,7 @@ from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
-from tests.spark_streams.driver import Site
+from tests.spark_streams.driver import Site, end_queries
 
 
 @pytest.fixture
@@ -22,9 +22,10 @@ def client(client: redis.Redis) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def site(instance: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
-    """Return the server as an address, a client and its kind."""
-    return Site(instance.url, client, request.node.callspec.params["instance"])
+def site(instance: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Yield the server as an address, a client and its kind."""
+    yield Site(instance.url, client, request.node.callspec.params["instance"])
+    end_queries()
 
 
 @pytest.fixture

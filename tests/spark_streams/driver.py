@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,16 @@ def schema_of(text: str | StructType) -> StructType:
     return schema
 
 
+_readers: weakref.WeakSet[Any] = weakref.WeakSet()  # of the current test
+
+
+def end_queries() -> None:
+    """Release the leases of all queries, whose threads would renew them on the empty server of the next test."""
+    for reader in list(_readers):
+        reader.source.lease.give_up()
+    _readers.clear()
+
+
 class Query:
     """The reading half of a streaming query. `trigger` runs one micro-batch."""
 
@@ -47,6 +58,7 @@ class Query:
         parsed = options.read_options(self.options)
         found = parsed.address if isinstance(parsed.address, address.Address) else address.parse(self.options["url"])
         self.reader = stream_reader()(parsed, ReadSchema.of(schema_of(self.schema), parsed), found)
+        _readers.add(self.reader)
 
     def plan(self) -> bool:
         """Write the next batch into the offset log; return False if there is none."""
@@ -104,6 +116,7 @@ class OldQuery(Query):
         found = parsed.address if isinstance(parsed.address, address.Address) else address.parse(self.options["url"])
         self.old = LegacyStreamReader(parsed, ReadSchema.of(schema_of(self.schema), parsed), found)
         self.reader = self.old  # type: ignore[assignment]
+        _readers.add(self.old)
 
     def goes_on(self, *, unfinished: bool = False) -> None:
         """Make Spark's first calls with an existing checkpoint; run the last batch again if it was `unfinished`."""
