@@ -9,27 +9,15 @@ from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, Between, Error
 from tests.servers.releases import Newest
 
 
-def test_creating_and_deleting(server: Server) -> None:
-    """Keys of any type are counted, listed, typed and deleted."""
-    for dialogue in [
-        [("SET a 1", OK), ("HSET b f v", 1), ("DEL a b a missing", 2), ("DBSIZE", 0)],
-        [("SET a 1", OK), ("UNLINK a missing", 1), ("EXISTS a", 0)],
-        [("SET a 1", OK), ("EXISTS a a b", 2), ("TOUCH a a b", 2)],
+def test_flushing_now_or_later(server: Server) -> None:
+    """FLUSHDB and FLUSHALL take SYNC or ASYNC, and nothing else."""
+    play(
+        server,
         [
-            ("SET a 1", OK),
-            ("HSET h f v", 1),
-            ("XADD s 1-1 f v", "1-1"),
-            ("TYPE a", "string"),
-            ("TYPE h", "hash"),
-            ("TYPE s", "stream"),
-            ("TYPE no", "none"),
+            *[("SET a 1", OK), ("FLUSHDB ASYNC", OK), ("DBSIZE", 0), ("FLUSHALL sync", OK)],
+            *[("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],
         ],
-        [("KEYS *", []), ("SET abc 1", OK), ("SET abd 1", OK), ("KEYS ab[^d]", ["abc"]), ("KEYS a?d", ["abd"])],
-        [("FLUSHDB", OK), ("SET a 1", OK), ("FLUSHDB ASYNC", OK), ("DBSIZE", 0), ("FLUSHALL sync", OK)],
-        [("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],
-    ]:
-        server.given("FLUSHALL")
-        play(server, dialogue)
+    )
 
 
 def test_a_value_may_be_any_bytes(server: Server) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock
-from tests.harness.replies import ANY, INVALID_ID, OK, SYNTAX, Error, Streams, entries
+from tests.harness.replies import ANY, INVALID_ID, SYNTAX, Error, entries
 
 ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
@@ -25,84 +25,11 @@ def claimed(server: Server) -> Server:
 # -- XCLAIM -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "reply", "row"),
-    [
-        ("0 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("0 1", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("-5 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("0 1-0 JUSTID", ["1-0"], ["1-0", "b", ANY, 1]),
-        ("0 1-0 RETRYCOUNT 7", ALL[:1], ["1-0", "b", ANY, 7]),
-        ("0 1-0 RETRYCOUNT 0", ALL[:1], ["1-0", "b", ANY, 0]),
-        ("0 1-0 RETRYCOUNT -1", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("0 1-0 RETRYCOUNT 7 JUSTID", ["1-0"], ["1-0", "b", ANY, 7]),
-        ("0 1-0 FORCE", ALL[:1], ["1-0", "b", ANY, 2]),
-        ("0 1-0 1-0", ALL[:1] * 2, ["1-0", "b", ANY, 3]),
-        ("0 1-0 justid force", ["1-0"], ["1-0", "b", ANY, 1]),
-        ("99999999 1-0", [], ["1-0", "a", ANY, 1]),
-        ("0 9-0", [], ["1-0", "a", ANY, 1]),
-        ("0 JUSTID", [], ["1-0", "a", ANY, 1]),
-    ],
-)
-def test_claiming(claimed: Server, words: str, reply: list[object], row: list[object]) -> None:
-    """XCLAIM moves an entry that is idle for long enough, and counts a delivery unless RETRYCOUNT or JUSTID says
-    otherwise.
-    """
-    claimed.expect(f"XCLAIM s g b {words}", reply)
-    claimed.expect("XPENDING s g 1 1 1", [row])
-
-
-def test_the_order_of_ids(claimed: Server) -> None:
-    """Entries are claimed in the order of the given IDs."""
-    claimed.expect("XCLAIM s g b 0 3-0 1-0 9-0 2-0 JUSTID", ["3-0", "1-0", "2-0"])
-    claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["b", "3"]]])
-
-
-def test_force(claimed: Server) -> None:
-    """FORCE makes an undelivered entry pending; without FORCE, or without the entry, nothing happens."""
-    claimed.expect("XCLAIM s g b 0 4-0", [])
-    claimed.expect("XCLAIM s g b 0 4-0 FORCE", entries("4-0 f 4"))
-    claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 2]])
-    claimed.given("XACK s g 4-0")
-    claimed.expect("XCLAIM s g b 0 4-0 FORCE JUSTID", ["4-0"])
-    claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 1]])
-    claimed.expect("XCLAIM s g b 0 5-0 FORCE", [])
-    claimed.expect("XPENDING s g 5 5 1", [])
-
-
-def test_claiming_deleted_entries(claimed: Server) -> None:
-    """Claiming an entry deleted from the stream removes it from the pending list, regardless of its idle time."""
-    claimed.given("XDEL s 2-0")
-    claimed.expect("XCLAIM s g b 99999999 1-0 2-0 3-0", [])
-    claimed.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["3-0", "a", ANY, 1]])
-
-
-def test_lastid(claimed: Server) -> None:
-    """LASTID moves the group's last-delivered ID forward, never back, even if nothing is claimed."""
-    claimed.expect("XCLAIM s g b 0 9-0 LASTID 3-5", [])
-    assert claimed.run("XINFO GROUPS s") is not None
-    claimed.expect("XREADGROUP GROUP g c STREAMS s >", claimed_streams("4-0 f 4"))
-    claimed.given("XCLAIM s g b 0 1-0 LASTID 1-0")
-    claimed.expect("XREADGROUP GROUP g c STREAMS s >", None)
-    claimed.given("XCLAIM s g b 0 1-0 LASTID 9-0", "XADD s 5-0 f 5")
-    claimed.expect("XREADGROUP GROUP g c STREAMS s >", None)
-
-
-def claimed_streams(*texts: str) -> object:
-    return Streams({"s": entries(*texts)})
-
-
 def test_the_consumer_is_created_without_a_claim(claimed: Server) -> None:
     """XCLAIM and XAUTOCLAIM create their consumer even if nothing is claimed; before 7.2 only with the first claim."""
     claimed.given("XCLAIM s g b 99999999 1-0", "XAUTOCLAIM s g c 99999999 0")
     names = [row[b"name"] if isinstance(row, dict) else row[1] for row in claimed.run("XINFO CONSUMERS s g")]
     assert names == claimed.newest([b"a", b"b", b"c"], before={"7.2": [b"a"]})
-
-
-def test_claiming_own_entries(claimed: Server) -> None:
-    """A consumer that claims its own entry increases the entry's number of deliveries."""
-    claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
-    claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
 
 
 def invalid(option: str) -> Error:
@@ -191,37 +118,6 @@ def test_min_idle(claimed: Server) -> None:
 # -- XAUTOCLAIM -------------------------------------------------------------------------------------------------------
 
 
-def test_autoclaim(claimed: Server) -> None:
-    """XAUTOCLAIM claims from an ID on and returns the cursor, the entries and the deleted IDs."""
-    claimed.expect("XAUTOCLAIM s g b 0 0", ["0-0", ALL, []])
-    claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 2] for n in (1, 2, 3)])
-
-
-def test_autoclaim_in_steps(claimed: Server) -> None:
-    """With COUNT the cursor is the next pending ID, and 0-0 after the last one."""
-    claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 2 JUSTID", ["3-0", ["1-0", "2-0"], []])
-    claimed.expect("XAUTOCLAIM s g b 0 3-0 COUNT 2 JUSTID", ["0-0", ["3-0"], []])
-    claimed.expect("XAUTOCLAIM s g b 0 (1-0 COUNT 1 JUSTID", ["3-0", ["2-0"], []])
-    claimed.expect("XAUTOCLAIM s g b 0 4 JUSTID", ["0-0", [], []])
-    claimed.expect("XAUTOCLAIM s g b 0 - COUNT 3 JUSTID", ["0-0", ["1-0", "2-0", "3-0"], []])
-    claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 1] for n in (1, 2, 3)])
-
-
-def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
-    """Deleted entries leave the pending list, are reported, and count towards COUNT."""
-    claimed.given("XDEL s 1-0 2-0")
-    claimed.expect("XAUTOCLAIM s g b 99999999 0 COUNT 1", ["2-0", [], ["1-0"]])
-    claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 10", ["0-0", ALL[2:], ["2-0"]])
-    claimed.expect("XPENDING s g", [1, "3-0", "3-0", [["b", "1"]]])
-
-
-def test_autoclaim_after_a_deletion(server: Server) -> None:
-    """After XDEL of the first of two pending entries, XAUTOCLAIM claims the second and reports the first as deleted."""
-    server.given("XADD s 1-1 a 1", "XADD s 1-2 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g alice STREAMS s >")
-    server.given("XDEL s 1-1")
-    server.expect("XAUTOCLAIM s g c 0 0", ["0-0", entries("1-2 a 2"), ["1-1"]])
-
-
 def test_autoclaim_checks_ten_times_count(server: Server) -> None:
     """XAUTOCLAIM checks at most ten times COUNT pending entries, even if it claims none."""
     server.given(
@@ -239,14 +135,6 @@ def test_autoclaims_default_count(server: Server) -> None:
     )
     cursor, ids, deleted = server.run("XAUTOCLAIM s g b 0 0 JUSTID")
     assert (cursor, len(ids), deleted) == (b"101-0", 100, [])
-
-
-def test_an_empty_pending_list(server: Server) -> None:
-    """XAUTOCLAIM and XCLAIM claim nothing from an empty pending entries list."""
-    server.given("XGROUP CREATE s g $ MKSTREAM")
-    server.expect("XAUTOCLAIM s g c 0 0", ["0-0", [], []])
-    server.expect("XCLAIM s g c 0 1-0", [])
-    server.expect("XGROUP SETID s g 0", OK)
 
 
 @pytest.mark.parametrize("word", ["", " JUSTID"])

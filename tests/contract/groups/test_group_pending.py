@@ -28,51 +28,7 @@ EVERYTHING = [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")]
 # -- XACK -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ids", "acknowledged", "left"),
-    [
-        ("1-0", 1, [2, 3, 4, 5]),
-        ("1", 1, [2, 3, 4, 5]),
-        ("3-0 1-0 5-0", 3, [2, 4]),
-        ("2-0 2-0", 1, [1, 3, 4, 5]),
-        ("9-9 0-1", 0, [1, 2, 3, 4, 5]),
-        ("1-0 2-0 3-0 4-0 5-0", 5, []),
-    ],
-)
-def test_acknowledging(pending: Server, ids: str, acknowledged: int, left: list[int]) -> None:
-    """XACK removes IDs from the pending entries list, regardless of their consumer, and returns the number removed."""
-    pending.expect(f"XACK s g {ids}", acknowledged)
-    pending.expect("XPENDING s g - + 10", rows(*((n, who) for n, who in EVERYTHING if n in left)))
-
-
-def test_the_stream_stays(pending: Server) -> None:
-    """Acknowledging does not delete entries."""
-    pending.given("XACK s g 1-0 2-0")
-    pending.expect("XLEN s", 5)
-
-
-def test_all_ids_are_parsed_first(pending: Server) -> None:
-    """A single invalid ID prevents all acknowledgements."""
-    pending.expect("XACK s g 1-0 x", INVALID_ID)
-    pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
-
-
-@pytest.mark.parametrize("command", ["XACK none g 1-0", "XACK s none 1-0", "XACK none g x", "XACK s none x"])
-def test_acknowledging_without_a_group(pending: Server, command: str) -> None:
-    """For a missing key or group nothing is acknowledged, and IDs are not parsed."""
-    pending.expect(command, 0)
-
-
 # -- XPENDING ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_summary(pending: Server) -> None:
-    """The short form has the number of pending entries, their smallest and greatest ID, and each consumer's number as
-    text.
-    """
-    pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
-    pending.given("XACK s g 4-0 5-0")
-    pending.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
 
 
 def test_the_summary_without_pending_entries(server: Server) -> None:
@@ -81,30 +37,6 @@ def test_the_summary_without_pending_entries(server: Server) -> None:
     expected = b"*4\r\n:0\r\n_\r\n_\r\n_\r\n" if server.proto == 3 else b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"
     assert server.wire("XPENDING s g") == expected
     server.expect("XPENDING s g - + 10", [])
-
-
-def test_the_long_form(pending: Server) -> None:
-    """The long form lists ID, consumer, idle time and deliveries, filtered by range, consumer and idle time."""
-    for words, expected in [
-        ("- + 10", EVERYTHING),
-        ("- + 2", EVERYTHING[:2]),
-        ("2 4 10", EVERYTHING[1:4]),
-        ("(2 (4-0 10", EVERYTHING[2:3]),
-        ("(2 4-0 10", EVERYTHING[2:4]),
-        ("4 2 10", []),
-        ("6 + 10", []),
-        ("- + 0", []),
-        ("- + -5", []),
-        ("- + 10 a", EVERYTHING[:3]),
-        ("- + 10 b", EVERYTHING[3:]),
-        ("3 4 10 b", EVERYTHING[3:4]),
-        ("- + 1 b", EVERYTHING[3:4]),
-        ("- + 10 nobody", []),
-        ("IDLE 0 - + 10", EVERYTHING),
-        ("idle 0 - + 10 a", EVERYTHING[:3]),
-        ("IDLE 99999999 - + 10", []),
-    ]:
-        pending.expect(f"XPENDING s g {words}", rows(*expected))
 
 
 NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock, since
-from tests.harness.replies import ANY, INVALID_ID, NOT_AN_INTEGER, SYNTAX, WRONGTYPE, Error, Streams, entries
+from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, WRONGTYPE, Error, Streams, entries
 
 ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
@@ -22,52 +22,10 @@ def got(*some: object) -> Streams:
     return Streams({"s": list(some)})
 
 
-def test_each_entry_goes_to_one_consumer(group: Server) -> None:
-    """``>`` returns entries that no consumer of the group has received."""
-    group.expect("XREADGROUP GROUP g a COUNT 1 STREAMS s >", got(ALL[0]))
-    group.expect("XREADGROUP GROUP g b COUNT 1 STREAMS s >", got(ALL[1]))
-    group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[2]))
-    group.expect("XREADGROUP GROUP g b STREAMS s >", None)
-    group.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "2"], ["b", "1"]]])
-    group.given("XADD s 4-0 f 4")
-    group.expect("XREADGROUP GROUP g b STREAMS s >", got(*entries("4-0 f 4")))
-
-
-def test_groups_are_independent(group: Server) -> None:
-    """Each group gets every entry after its own position."""
-    group.given("XGROUP CREATE s h 1-0")
-    group.expect("XREADGROUP GROUP g a STREAMS s >", got(*ALL))
-    group.expect("XREADGROUP GROUP h a STREAMS s >", got(*ALL[1:]))
-
-
 def test_nothing_new(group: Server) -> None:
     """Without new entries the reply is the null array."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     assert group.wire("XREADGROUP GROUP g a STREAMS s >") == (b"_\r\n" if group.proto == 3 else b"*-1\r\n")
-
-
-@pytest.mark.parametrize("count", ["0", "-1"])
-def test_count_without_limit(group: Server, count: str) -> None:
-    """A COUNT of 0 or less means no limit."""
-    group.expect(f"XREADGROUP GROUP g a COUNT {count} STREAMS s >", got(*ALL))
-
-
-def test_history(group: Server) -> None:
-    """Any ID other than ``>`` returns the consumer's own pending entries after it, or an empty list."""
-    group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
-    group.expect("XREADGROUP GROUP g a STREAMS s 0", got(*ALL[:2]))
-    group.expect("XREADGROUP GROUP g a STREAMS s 1-0", got(ALL[1]))
-    group.expect("XREADGROUP GROUP g a COUNT 1 STREAMS s 0", got(ALL[0]))
-    group.expect("XREADGROUP GROUP g a STREAMS s 2-0", got())
-    group.expect("XREADGROUP GROUP g b STREAMS s 0", got(ALL[2]))
-    group.expect("XREADGROUP GROUP g c STREAMS s 0", got())
-    group.given("XACK s g 1-0")
-    group.expect("XREADGROUP GROUP g a STREAMS s 0", got(ALL[1]))
-
-
-def test_history_never_blocks(group: Server) -> None:
-    """Reading history never blocks, even with BLOCK 0."""
-    group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s 0", got())
 
 
 def test_history_of_deleted_entries(group: Server) -> None:
@@ -76,13 +34,6 @@ def test_history_of_deleted_entries(group: Server) -> None:
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(["1-0", None], ["2-0", None], ALL[2]))
     null = b"_\r\n" if group.proto == 3 else b"*-1\r\n"
     assert b"$3\r\n1-0\r\n" + null in group.wire("XREADGROUP GROUP g a STREAMS s 0")
-
-
-def test_history_counts_deliveries(group: Server) -> None:
-    """Each reading of history counts as a delivery of the entries that still exist."""
-    group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XDEL s 1-0")
-    group.given("XREADGROUP GROUP g a STREAMS s 0", "XREADGROUP GROUP g a STREAMS s 0")
-    group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["2-0", "a", ANY, 3]])
 
 
 @hand_clock
@@ -95,50 +46,10 @@ def test_history_renews_the_delivery_time(group: Server) -> None:
     group.expect("XPENDING s g - + 10", [["1-0", "a", 57, 1], ["2-0", "a", 7, 2]])
 
 
-def test_noack(group: Server) -> None:
-    """NOACK delivers without making entries pending."""
-    group.expect("XREADGROUP GROUP g a NOACK STREAMS s >", got(*ALL))
-    group.expect("XPENDING s g", [0, None, None, None])
-    group.expect("XREADGROUP GROUP g a NOACK STREAMS s 0", got())
-    group.expect("XREADGROUP GROUP g a STREAMS s >", None)
-
-
-def test_delivery_of_pending_entries(group: Server) -> None:
-    """After XGROUP SETID to an earlier ID, a pending entry can move to a new consumer and has one delivery again."""
-    group.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP g a STREAMS s 0", "XGROUP SETID s g 1-0")
-    group.expect("XREADGROUP GROUP g b COUNT 1 STREAMS s >", got(ALL[1]))
-    group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 2], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 2]])
-    group.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "2"], ["b", "1"]]])
-    group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[2]))
-
-
-def test_delivery_between_pending_entries(group: Server) -> None:
-    """Acknowledged entries that are delivered again are pending in the order of their IDs."""
-    group.given("XREADGROUP GROUP g a STREAMS s >", "XACK s g 1-0 2-0", "XGROUP SETID s g 0")
-    group.expect("XREADGROUP GROUP g b COUNT 2 STREAMS s >", got(*ALL[:2]))
-    group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 1]])
-    group.expect("XACK s g 1-0 2-0 3-0", 3)
-
-
 def test_the_greatest_id_means_new_entries(group: Server) -> None:
     """The greatest possible ID means ``>``."""
     greatest = "18446744073709551615-18446744073709551615"
     group.expect(f"XREADGROUP GROUP g a COUNT 1 STREAMS s {greatest}", got(ALL[0]))
-
-
-def test_deleted_entries_are_not_delivered(group: Server) -> None:
-    """New entries that were deleted before they were read are skipped."""
-    group.given("XDEL s 1-0 3-0")
-    group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[1]))
-
-
-def test_several_streams(group: Server) -> None:
-    """One command can read new entries and history; streams without new entries are left out."""
-    group.given(
-        "XADD t 1-0 f 1", "XGROUP CREATE t g 0", "XGROUP CREATE u g $ MKSTREAM", "XREADGROUP GROUP g a STREAMS t >"
-    )
-    group.expect("XREADGROUP GROUP g a COUNT 1 STREAMS s t u > 0 >", Streams({"s": ALL[:1], "t": entries("1-0 f 1")}))
-    group.expect("XREADGROUP GROUP g a STREAMS u t > 5", Streams({"t": []}))
 
 
 def test_options_come_in_any_order(group: Server) -> None:

@@ -38,36 +38,12 @@ def timed_out(client: Client) -> None:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def test_new_data_wakes_a_reader(server: Server) -> None:
-    """A new entry is given to the reader that waits for it."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.expect("XADD s 1-1 f v", "1-1")
-    reader.expect_reply(got("1-1 f v"))
-
-
 def test_a_reply_after_a_wait(server: Server) -> None:
     """A reply after a wait has the bytes of an immediate reply."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
     server.given("XADD s 1-1 f v")
     reader.receive()
     assert reader.last_bytes == server.wire("XREAD STREAMS s 0")
-
-
-def test_dollar_is_fixed_when_the_wait_starts(server: Server) -> None:
-    """``$`` is the last ID at the time of the call."""
-    server.given("XADD s 5-0 f old")
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.given("XADD s 6-0 f new")
-    reader.expect_reply(got("6-0 f new"))
-
-
-def test_an_id_above_new_entries(server: Server) -> None:
-    """A reader waits until an entry above its ID is added."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s 100-0")
-    server.given("XADD s 99-0 f v", "XADD s 100-0 f v")
-    reader.expect_blocked()
-    server.given("XADD s 100-1 f v")
-    reader.expect_reply(got("100-1 f v"))
 
 
 def test_every_reader_gets_the_entry(server: Server) -> None:
@@ -122,13 +98,6 @@ def test_added_and_deleted_at_once(server: Server) -> None:
     reader.expect_reply(got("2-1 f v"))
 
 
-def test_count_limits_a_reply_after_a_wait(server: Server) -> None:
-    """COUNT also limits a reply after a wait."""
-    reader = waiting(server, "XREAD COUNT 2 BLOCK 0 STREAMS s 0")
-    server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
-    reader.expect_reply(got("1-1 f 1", "1-2 f 2"))
-
-
 def test_nothing_is_sent_twice(server: Server) -> None:
     """A woken client gets no second reply for a later entry."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
@@ -136,18 +105,6 @@ def test_nothing_is_sent_twice(server: Server) -> None:
     reader.receive()
     server.given("XADD s 1-2 f v")
     reader.expect("PING", "PONG")
-
-
-def test_commands_that_wake_no_client(server: Server) -> None:
-    """XGROUP SETID, XSETID and XGROUP CREATE wake no client."""
-    server.given("XADD s 1-1 f v", "XGROUP CREATE s g $", "XADD t 1-1 f v")
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    member = waiting(server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
-    server.given("XSETID s 9-0", "XGROUP SETID s g 0", "XGROUP CREATE s h 0", "XGROUP SETID s g 9-0")
-    reader.expect_blocked()
-    member.expect_blocked()
-    server.given("XADD s 10-0 f v")
-    reader.expect_reply(got("10-0 f v"))
 
 
 # -- groups -----------------------------------------------------------------------------------------------------------
@@ -206,17 +163,6 @@ def test_groups_and_readers_are_independent(group: Server) -> None:
     group.given("XADD s 1-0 f v")
     for client in clients:
         client.expect_reply(got("1-0 f v"))
-
-
-def test_a_late_delivery_is_pending(group: Server) -> None:
-    """Delivery after waiting makes entries pending, unless NOACK is set."""
-    client = member(group, "a")
-    group.given("XADD s 1-0 f v")
-    client.expect_reply(got("1-0 f v"))
-    client = member(group, "b", "NOACK")
-    group.given("XADD s 2-0 f v")
-    client.expect_reply(got("2-0 f v"))
-    group.expect("XPENDING s g", [1, "1-0", "1-0", [["a", "1"]]])
 
 
 def test_history_never_waits(group: Server) -> None:
@@ -356,20 +302,6 @@ def test_other_types_do_not_wake(server: Server, write: str) -> None:
     reader.expect_reply(got("1-0 f v"))
 
 
-@over_tcp
-def test_client_pause(server: Server) -> None:
-    """While CLIENT PAUSE holds writes back, blocked clients continue to wait."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.expect("CLIENT PAUSE 60000 WRITE", OK)
-    writer = server.client()
-    writer.send("XADD s 1-0 f v")
-    server.expect("XLEN s", 0)
-    reader.expect_blocked()
-    server.expect("CLIENT UNPAUSE", OK)
-    writer.expect_reply("1-0")
-    reader.expect_reply(got("1-0 f v"))
-
-
 @since("7.2")
 def test_a_first_read_makes_the_consumer(group: Server) -> None:
     """A consumer exists as soon as its first command waits."""
@@ -415,14 +347,6 @@ def test_a_wait_times_out(server: Server) -> None:
     timed_out(reader)
     server.given("XADD s 1-1 f v")
     reader.expect("PING", "PONG")
-
-
-def test_a_consumer_s_wait_times_out(group: Server) -> None:
-    """After the timeout of a consumer the reply is the null array."""
-    client = group.client()
-    client.send("XREADGROUP GROUP g a BLOCK 30 STREAMS s >")
-    group.let_pass(35)
-    timed_out(client)
 
 
 @hand_clock
@@ -498,12 +422,6 @@ def test_client_unblock(server: Server, words: str, reply: object) -> None:
     reader.expect_reply(reply)
     server.expect(f"CLIENT UNBLOCK {number}", 0)
     assert (b"errorstat_UNBLOCKED:count=1" in server.run("INFO errorstats")) == (words == "ERROR")
-
-
-@over_tcp
-def test_client_unblock_with_a_bad_reason(server: Server) -> None:
-    """The reason must be TIMEOUT or ERROR."""
-    server.expect("CLIENT UNBLOCK 1 WAT", Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
 
 
 @over_tcp

@@ -212,23 +212,6 @@ def test_client_setinfo_sets_library_name_and_version(server: Server) -> None:
     client.expect("CLIENT SETINFO other x", Error("ERR Unrecognized option 'other'"))
 
 
-def test_client_unblock_wakes_a_client(server: Server) -> None:
-    """CLIENT UNBLOCK returns 1, and the client gets its timeout's reply or an error."""
-    for how, reply in (
-        ("", None),
-        (" TIMEOUT", None),
-        (" ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
-    ):
-        client = server.client()
-        number = client.run("CLIENT ID")
-        server.expect(f"CLIENT UNBLOCK {number}", 0)
-        client.send("XREAD BLOCK 0 STREAMS nothing $")
-        client.expect_blocked()
-        server.expect(f"CLIENT UNBLOCK {number}{how}", 1)
-        client.expect_reply(reply)
-        client.expect("PING", "PONG")
-
-
 def test_info_has_the_requested_sections(server: Server) -> None:
     """INFO returns the requested sections in its own order, each after its title and separated by an empty line."""
     text: bytes = server.run("INFO replication clients")

@@ -213,12 +213,13 @@ CONTAINERS = [
 
 
 def test_help(server: Server) -> None:
-    """HELP is an array of lines: the first one has the command's syntax, the last ones describe HELP."""
+    """HELP is an array of simple strings: the first one has the command's syntax, the last ones describe HELP."""
     for name in CONTAINERS:
         lines = server.run(f"{name} HELP")
         assert lines[0] == f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
         about = server.newest(b"    Print this help.", before={"7.2": b"    Prints this help."})
         assert lines[-2:] == [b"HELP", about], name
+        assert server.wire(name, "HELP").splitlines()[1].startswith(b"+")
 
 
 # -- DEBUG ------------------------------------------------------------------------------------------------------------

@@ -1,125 +1,18 @@
-"""XADD and XLEN, and behaviour common to stream commands: arity, types, unknown arguments."""
+"""XADD: fields and values, trim options and their errors."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.harness.kinds import Server
-from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error, entries
+from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, Error, entries
 
 
 def wrong_arity(name: str) -> Error:
     return Error(f"ERR wrong number of arguments for '{name}' command")
 
 
-WRONG_ARITY = [
-    ("XADD s *", "xadd"),
-    ("XADD s * f", "xadd"),
-    ("XADD s MAXLEN 5", "xadd"),
-    ("XTRIM s MAXLEN", "xtrim"),
-    ("XDEL s", "xdel"),
-    ("XLEN", "xlen"),
-    ("XLEN s t", "xlen"),
-    ("XRANGE s -", "xrange"),
-    ("XREVRANGE s +", "xrevrange"),
-    ("XREAD STREAMS s", "xread"),
-    ("XREADGROUP GROUP g c STREAMS s", "xreadgroup"),
-    ("XACK s g", "xack"),
-    ("XPENDING s", "xpending"),
-    ("XCLAIM s g c 0", "xclaim"),
-    ("XAUTOCLAIM s g c 0", "xautoclaim"),
-    ("XSETID s", "xsetid"),
-    ("XINFO", "xinfo"),
-    ("XINFO STREAM", "xinfo|stream"),
-    ("XINFO GROUPS", "xinfo|groups"),
-    ("XINFO GROUPS s g", "xinfo|groups"),
-    ("XINFO CONSUMERS s", "xinfo|consumers"),
-    ("XINFO CONSUMERS s g c", "xinfo|consumers"),
-    ("XGROUP", "xgroup"),
-    ("XGROUP CREATE s g", "xgroup|create"),
-    ("XGROUP SETID s g", "xgroup|setid"),
-    ("XGROUP DESTROY s", "xgroup|destroy"),
-    ("XGROUP DESTROY s g c", "xgroup|destroy"),
-    ("XGROUP CREATECONSUMER s g", "xgroup|createconsumer"),
-    ("XGROUP DELCONSUMER s g", "xgroup|delconsumer"),
-]
-
-
-def test_arity(server: Server) -> None:
-    """A command with too few or too many arguments returns an error with its own name."""
-    for command, name in WRONG_ARITY:
-        server.expect(command, wrong_arity(name))
-
-
-def unknown(word: str, container: str) -> str:
-    return f"ERR unknown subcommand '{word}'. Try {container} HELP."
-
-
-def trailing(word: str, container: str) -> str:
-    return f"ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} HELP."
-
-
-def test_subcommands(server: Server) -> None:
-    """Unknown subcommands and arguments are rejected with the given word in the error."""
-    for command, reply in [
-        ("XGROUP FOO s g", unknown("FOO", "XGROUP")),
-        ("XGROUP foo", unknown("foo", "XGROUP")),
-        ("XINFO FOO s", unknown("FOO", "XINFO")),
-        ("XGROUP CREATE s g 0 WAT", trailing("CREATE", "XGROUP")),
-        ("XGROUP setid s g 0 ENTRIESREAD", trailing("setid", "XGROUP")),
-        ("XINFO STREAM s WAT", trailing("STREAM", "XINFO")),
-        ("XINFO STREAM s FULL COUNT", trailing("STREAM", "XINFO")),
-    ]:
-        server.given("FLUSHALL")
-        server.given("XADD s 1-1 f v", "XGROUP CREATE s g 0")
-        server.expect_error(command, reply)
-
-
-ON_A_STREAM = [
-    "XADD k 1-1 f v",
-    "XADD k NOMKSTREAM * f v",
-    "XLEN k",
-    "XRANGE k - +",
-    "XREVRANGE k + -",
-    "XDEL k 1-1",
-    "XTRIM k MAXLEN 1",
-    "XSETID k 1-1",
-    "XREAD STREAMS k 0",
-    "XREAD STREAMS s k 0 0",
-    "XREADGROUP GROUP g c STREAMS k >",
-    "XACK k g 1-1",
-    "XPENDING k g",
-    "XPENDING k g - + 10",
-    "XCLAIM k g c 0 1-1",
-    "XAUTOCLAIM k g c 0 0",
-    "XGROUP CREATE k g $",
-    "XGROUP CREATE k g $ MKSTREAM",
-    "XGROUP SETID k g $",
-    "XGROUP DESTROY k g",
-    "XGROUP CREATECONSUMER k g c",
-    "XGROUP DELCONSUMER k g c",
-    "XINFO STREAM k",
-    "XINFO STREAM k FULL",
-    "XINFO GROUPS k",
-    "XINFO CONSUMERS k g",
-]
-
-
-def test_wrong_type(server: Server) -> None:
-    """A stream command on a key of another type is an error and changes nothing."""
-    for command in ON_A_STREAM:
-        server.given("SET k text")
-        server.expect(command, WRONGTYPE)
-        server.expect("GET k", "text")
-
-
 # -- XADD -------------------------------------------------------------------------------------------------------------
-
-
-def test_entries_keep_their_fields(server: Server) -> None:
-    """Fields are returned in their order, including repeated and empty ones."""
-    server.expect(("XADD", "s", "1-1", "b", "2", "a", "1", "b", "3", "", ""), "1-1")
-    server.expect("XRANGE s - +", [["1-1", ["b", "2", "a", "1", "b", "3", "", ""]]])
 
 
 def test_values_are_bytes(server: Server) -> None:
@@ -146,34 +39,12 @@ def test_many_fields(server: Server) -> None:
     server.expect("XRANGE s - +", [["1-1", words]])
 
 
-def test_adding_creates_the_key(server: Server) -> None:
-    """The first XADD makes a key of type stream."""
-    server.given("XADD s 1-1 f v")
-    server.expect("TYPE s", "stream")
-
-
 def test_nomkstream(server: Server) -> None:
     """NOMKSTREAM on a missing key returns nil and creates no key; on a stream it has no effect."""
     assert server.wire("XADD s NOMKSTREAM 1-1 f v") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
     server.expect("EXISTS s", 0)
     server.given("XADD s 1-1 f v")
     server.expect("XADD s nomkstream 1-2 f v", "1-2")
-
-
-def test_an_empty_stream_stays(server: Server) -> None:
-    """A stream without entries is still a key, with its last ID."""
-    server.given("XADD s 1-1 f v", "XDEL s 1-1")
-    server.expect("EXISTS s", 1)
-    server.expect("XLEN s", 0)
-    server.expect("XRANGE s - +", [])
-    server.expect("XADD s 1-* f v", "1-2")
-
-
-def test_length(server: Server) -> None:
-    """XLEN counts live entries; a missing key has none."""
-    server.expect("XLEN s", 0)
-    server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 1-3 f v", "XDEL s 1-2")
-    server.expect("XLEN s", 2)
 
 
 def test_adding_trims(server: Server) -> None:
@@ -191,14 +62,6 @@ def test_adding_trims(server: Server) -> None:
         server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v")
         server.expect(command, "4-1")
         server.expect("XRANGE s - +", entries("3-1 f v", "4-1 f v"))
-
-
-def test_maxlen_zero_removes_the_new_entry_too(server: Server) -> None:
-    """XADD returns the ID even if trimming removed the entry at once."""
-    server.expect("XADD s MAXLEN 0 1-1 f v", "1-1")
-    server.expect("XLEN s", 0)
-    server.expect("XADD s MINID 9-0 2-1 f v", "2-1")
-    server.expect("XLEN s", 0)
 
 
 INCOMPATIBLE = Error("ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
@@ -265,10 +128,3 @@ def test_errors_before_the_type(server: Server) -> None:
     server.expect("XADD k 0-0 f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
     server.expect("XADD k 1-1 f v g", wrong_arity("xadd"))
     server.expect("XTRIM k MAXLEN x", NOT_AN_INTEGER)
-
-
-def test_words_are_case_insensitive(server: Server) -> None:
-    """Commands, subcommands and options may be written in any case."""
-    server.expect("xAdd s MaxLen ~ 100 limit 10 1-1 f v", "1-1")
-    server.expect("xgroup Create s g 0 EntriesRead 0", OK)
-    server.expect("xtrim s minid 0", 0)

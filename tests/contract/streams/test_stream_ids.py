@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import since
-from tests.harness.replies import INVALID_ID, OK, Error, Streams, entries
+from tests.harness.replies import INVALID_ID, Error, Streams, entries
 
 U64MAX = 18446744073709551615
 MAX_ID = f"{U64MAX}-{U64MAX}"
@@ -73,47 +73,6 @@ def test_invalid_ids(stream: Server, commands: list[str], words: list[str]) -> N
             stream.expect(command.format(word), INVALID_ID)
 
 
-@pytest.mark.parametrize("word", ["-", "+"])
-def test_range_ends_in_groups(stream: Server, word: str) -> None:
-    """XGROUP SETID accepts ``-`` and ``+``, XGROUP CREATE does not."""
-    stream.expect(f"XGROUP CREATE s new {word}", INVALID_ID)
-    stream.expect(f"XGROUP SETID s g {word}", OK)
-
-
-def test_ids_are_written_canonically(server: Server) -> None:
-    """An ID is returned as milliseconds, dash and sequence number, without leading zeros."""
-    for given, written in [
-        ("7", "7-0"),
-        ("007-001", "7-1"),
-        ("0-1", "0-1"),
-        (f"{U64MAX}", f"{U64MAX}-0"),
-        (MAX_ID, MAX_ID),
-    ]:
-        server.given("FLUSHALL")
-        server.expect(f"XADD s {given} f v", written)
-        server.expect("XRANGE s - +", entries(f"{written} f v"))
-
-
-def test_incomplete_and_exclusive_ends(server: Server) -> None:
-    """A missing sequence number is the lowest at a low end and the highest at a high end; ``(`` excludes the end."""
-    server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 2-1 f v", "XADD s 2-2 f v")
-    for command, ids in [
-        ("XRANGE s 2 2", ["2-1", "2-2"]),
-        ("XRANGE s 2 3", ["2-1", "2-2"]),
-        ("XRANGE s 1-2 2-1", ["1-2", "2-1"]),
-        ("XRANGE s (1-1 (2-2", ["1-2", "2-1"]),
-        ("XRANGE s (1 +", ["1-1", "1-2", "2-1", "2-2"]),
-        (f"XRANGE s (1-{U64MAX} +", ["2-1", "2-2"]),
-        ("XRANGE s - (2", ["1-1", "1-2", "2-1", "2-2"]),
-        ("XRANGE s - (2-0", ["1-1", "1-2"]),
-        ("XREVRANGE s 1 1", ["1-2", "1-1"]),
-        ("XREVRANGE s (2-2 (1-1", ["2-1", "1-2"]),
-        ("XRANGE s 2-1 1-1", []),
-        ("XRANGE s + -", []),
-    ]:
-        server.expect(command, entries(*(f"{entry_id} f v" for entry_id in ids)))
-
-
 @pytest.mark.parametrize("command", ["XRANGE s ({} +", "XREVRANGE s + ({}", "XPENDING s g ({} + 10"])
 def test_no_id_follows_the_greatest_id(stream: Server, command: str) -> None:
     """An exclusive low end at the greatest ID is an error."""
@@ -151,34 +110,11 @@ def test_automatic_ids_carry_over(server: Server) -> None:
     server.expect("XADD s * f v", "10000000000000-0")
 
 
-def test_automatic_sequence(server: Server) -> None:
-    """``ms-*`` gives the next free sequence number of that millisecond."""
-    for top, asked, reply in [
-        (None, "0-*", "0-1"),
-        (None, "5-*", "5-0"),
-        ("5-3", "5-*", "5-4"),
-        ("5-3", "6-*", "6-0"),
-        ("5-3", "4-*", SMALLER),
-        ("0-1", "0-*", "0-2"),
-    ]:
-        server.given("FLUSHALL")
-        if top:
-            server.given(f"XADD s {top} f v")
-        server.expect(f"XADD s {asked} f v", reply)
-
-
 def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
     """If the sequence numbers of a millisecond are used up, ``ms-*`` is rejected, by 7.0 with a misleading error."""
     server.given(f"XADD s 5-{U64MAX} f v")
     too_large = Error("ERR Elements are too large to be stored")
     server.expect("XADD s 5-* f v", server.newest(SMALLER, before={"7.2": too_large}))
-
-
-def test_automatic_sequences_of_one_stream(server: Server) -> None:
-    """On a new stream 0-* gives 0-1, then 5-* gives 5-0, and then 4-* is rejected."""
-    server.expect("XADD z 0-* f v", "0-1")
-    server.expect("XADD z 5-* f v", "5-0")
-    server.expect("XADD z 4-* f v", SMALLER)
 
 
 def test_an_exhausted_stream(server: Server) -> None:
@@ -188,29 +124,6 @@ def test_an_exhausted_stream(server: Server) -> None:
         server.given(f"XADD y {U64MAX}-{U64MAX - 1} f v")
         server.expect("XADD y * f v", MAX_ID)
         server.expect(f"XADD y {asked} f v", EXHAUSTED)
-
-
-def test_ids_must_grow(server: Server) -> None:
-    """An ID that is not greater than the last one is rejected."""
-    for asked in ["1-1", "1-0", "1", "0-1"]:
-        server.given("FLUSHALL")
-        server.given("XADD s 1-1 f v")
-        server.expect(f"XADD s {asked} f v", SMALLER)
-
-
-def test_ids_must_grow_after_a_deletion(server: Server) -> None:
-    """The last ID is kept after its entry was deleted."""
-    server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XDEL s 2-1")
-    server.expect("XADD s 2-1 f v", SMALLER)
-    server.expect("XADD s 2-2 f v", "2-2")
-
-
-def test_zero_is_rejected_as_an_id(server: Server) -> None:
-    """0-0 cannot be added, and no key is created."""
-    for asked in ["0-0", "0", "00-00"]:
-        server.given("FLUSHALL")
-        server.expect(f"XADD s {asked} f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
-        server.expect("EXISTS s", 0)
 
 
 @since("7.4")

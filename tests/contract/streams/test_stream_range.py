@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.kinds import Server
-from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, entries
+from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX
 
 
 @pytest.fixture
@@ -13,37 +13,6 @@ def five(server: Server) -> Server:
     """Return a server with a stream s that has the entries 1-0 to 5-0."""
     server.given(*(f"XADD s {n}-0 n {n}" for n in range(1, 6)))
     return server
-
-
-def five_entries(*numbers: int) -> list[object]:
-    return entries(*(f"{n}-0 n {n}" for n in numbers))
-
-
-RANGES = [
-    ("XRANGE s - +", (1, 2, 3, 4, 5)),
-    ("XREVRANGE s + -", (5, 4, 3, 2, 1)),
-    ("XRANGE s - + COUNT 2", (1, 2)),
-    ("XREVRANGE s + - COUNT 2", (5, 4)),
-    ("XRANGE s - + count 100", (1, 2, 3, 4, 5)),
-    ("XRANGE s 2 4", (2, 3, 4)),
-    ("XREVRANGE s 4 2", (4, 3, 2)),
-    ("XRANGE s (2 + COUNT 2", (3, 4)),
-    ("XRANGE s 2 (4-0", (2, 3)),
-    ("XREVRANGE s (4-0 (2-0", (3,)),
-    ("XRANGE s 3 3", (3,)),
-    ("XRANGE s 2-1 3-0", (3,)),
-    ("XRANGE s 6 +", ()),
-    ("XRANGE s - 0-1", ()),
-    ("XRANGE s 4 2", ()),
-    ("XREVRANGE s 2 4", ()),
-    ("XRANGE s - + COUNT 1 COUNT 3", (1, 2, 3)),
-]
-
-
-def test_ranges(five: Server) -> None:
-    """Both ends are included; COUNT counts from the start of the range; the last of several COUNTs applies."""
-    for command, numbers in RANGES:
-        five.expect(command, five_entries(*numbers))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "-100"])
@@ -72,23 +41,6 @@ def test_errors_come_before_the_key(server: Server) -> None:
             ("XRANGE s - x COUNT x", INVALID_ID),
         ):
             server.expect(command, reply)
-
-
-def test_no_key(server: Server) -> None:
-    """A missing key gives the reply of an empty stream."""
-    server.expect("XRANGE s - +", [])
-    server.expect("XREVRANGE s + -", [])
-    server.expect("EXISTS s", 0)
-
-
-def test_deleted_entries_are_not_returned(five: Server) -> None:
-    """Ranges skip deleted entries, also at their ends, and COUNT does not count them."""
-    five.given("XDEL s 1-0 3-0 5-0")
-    five.expect("XRANGE s - +", five_entries(2, 4))
-    five.expect("XREVRANGE s + -", five_entries(4, 2))
-    five.expect("XRANGE s - + COUNT 1", five_entries(2))
-    five.expect("XRANGE s 3 3", [])
-    five.expect("XREVRANGE s 5 3 COUNT 1", five_entries(4))
 
 
 def test_a_long_stream(server: Server) -> None:

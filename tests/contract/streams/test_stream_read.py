@@ -20,29 +20,6 @@ A = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 B = entries("1-0 g 1", "9-0 g 9")
 
 
-def test_reading(two: Server) -> None:
-    """XREAD returns the entries after each ID, at most COUNT per stream, and leaves out streams without any."""
-    for command, reply in [
-        ("XREAD STREAMS a 0", Streams({"a": A})),
-        ("XREAD STREAMS a 0-0", Streams({"a": A})),
-        ("XREAD STREAMS a 1", Streams({"a": A[1:]})),
-        ("XREAD STREAMS a 1-0", Streams({"a": A[1:]})),
-        ("XREAD STREAMS a 0-9", Streams({"a": A})),
-        ("XREAD COUNT 2 STREAMS a 0", Streams({"a": A[:2]})),
-        ("XREAD COUNT 0 STREAMS a 0", Streams({"a": A})),
-        ("XREAD COUNT -5 STREAMS a 0", Streams({"a": A})),
-        ("XREAD COUNT 1 STREAMS a b 0 0", Streams({"a": A[:1], "b": B[:1]})),
-        ("XREAD STREAMS b a 0 2", Streams({"b": B, "a": A[2:]})),
-        ("XREAD STREAMS a b 3 1", Streams({"b": B[1:]})),
-        ("XREAD STREAMS a missing 2 0", Streams({"a": A[2:]})),
-        ("xread count 1 streams a 0", Streams({"a": A[:1]})),
-        ("XREAD BLOCK 0 STREAMS a 2", Streams({"a": A[2:]})),
-        ("XREAD BLOCK 1000 COUNT 1 STREAMS a b $ 1", Streams({"b": B[1:]})),
-        ("XREAD COUNT 3 COUNT 1 STREAMS a 0", Streams({"a": A[:1]})),
-    ]:
-        two.expect(command, reply)
-
-
 def test_a_key_named_twice(two: Server) -> None:
     """A stream named twice is returned twice."""
     assert two.wire("XREAD COUNT 1 STREAMS a a 0 1").count(b"$1\r\na\r\n") == 2

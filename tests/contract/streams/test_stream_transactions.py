@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import since
-from tests.harness.replies import Error, entries
+from tests.harness.replies import Error
 
 
 @pytest.fixture
@@ -105,10 +105,3 @@ def test_xnack_and_xcfgset_are_no_changes(stream: Server, command: str) -> None:
     stream.given("WATCH s", "MULTI", "PING")
     stream.client().run(command)
     stream.expect("EXEC", ["PONG"])
-
-
-def test_a_stream_after_a_deletion(stream: Server) -> None:
-    """A stream that replaces a deleted one has neither its entries nor its groups."""
-    stream.given("DEL s", "XADD s 1-0 g 9")
-    stream.expect("XRANGE s - +", entries("1-0 g 9"))
-    stream.expect("XINFO GROUPS s", [])
