@@ -60,16 +60,17 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
         (["/opt/jdk/bin/java", "--master", "local-cluster[2,1,1024]", "x"], None),
         (["/opt/jdk/bin/java", "--properties-file", "cluster.conf", "x"], "k8s://https://h:6443"),
         (["/opt/jdk/bin/java", "--properties-file", "cluster.conf", "--master", "local[2]", "x"], None),
-        (["/opt/jdk/bin/java", "x"], None),
+        (["/opt/jdk/bin/java", "x"], "yarn"),
     ],
 )
 def test_a_master_that_is_not_local_needs_a_url(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], refused: str | None
 ) -> None:
-    """If the JVM's master is not local, a missing url is an error that names the master."""
+    """If the JVM's master is not local, a missing url is an error that names it, also if it is Spark's default."""
+    (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
     (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setattr(drivers, "command_line", lambda _pid: words)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     jvm = Process.of(os.getpid())
@@ -78,16 +79,6 @@ def test_a_master_that_is_not_local_needs_a_url(
     else:
         with pytest.raises(OptionsError, match=f"MISSING_URL.*'{refused}'.*'url'.*PYSTREAMS_URL.*local master"):
             drivers.check_master(jvm)
-
-
-def test_a_master_in_sparks_defaults_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a master on the command line, the one in spark-defaults.conf is used."""
-    (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(drivers, "command_line", lambda _pid: ["/opt/jdk/bin/java", "x"])
-    assert drivers.spark_master(1) == "yarn"
-    (tmp_path / "spark-defaults.conf").unlink()
-    assert drivers.spark_master(1) is None
 
 
 @pytest.mark.parametrize(

@@ -343,9 +343,7 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     wait_for(lambda: not drivers.runs(jvm), "the JVM to end")
 
 
-@pytest.mark.parametrize(
-    "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
-)
+@pytest.mark.parametrize("kind", ["file", "link to a directory", "open", "foreign"])
 def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the path of the engine's directory, a file, a link, or a directory that another user owns or can access is an
     error that names TMPDIR.
@@ -354,13 +352,8 @@ def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monke
     planted, target = tmp_path / f"pystreams-{os.getuid()}", tmp_path / "target"
     if kind == "file":
         planted.touch()
-    elif kind == "link to a file":
-        target.touch()
-        planted.symlink_to(target)
     elif kind == "link to a directory":
         target.mkdir()
-        planted.symlink_to(target)
-    elif kind == "link to nothing":
         planted.symlink_to(target)
     else:
         planted.mkdir(mode=0o700)
