@@ -76,6 +76,7 @@ class SharedSource:
         self._known: dict[str, Baseline] = {}  # baselines for detecting losses, from the last states of the groups
         #: Position and number of pending entries of the groups from which the last planned batch was to read.
         self._asked: dict[str, tuple[StreamId, int]] = {}
+        self._planned_at: tuple[int, float] | None = None  # number of the last planned batch, and time in seconds
         self._warned = False  # whether a batch that read nothing was reported
         self._lost: dict[str, int] = {}  # number of entries lost since the last planned batch, by stream
         #: Streams with the prefixes of other running queries, from the last look at the consumers.
@@ -211,6 +212,7 @@ class SharedSource:
             self.lease.hold(server, begin.source.query, end.shared.reads)
             self._watch.settle(end, {})
             self._asked = {stream: _progress(states[stream]) for stream in end.shared.reads}
+            self._planned_at = end.shared.number, time.monotonic()
             self._lost = {}
             return end
 
@@ -500,6 +502,7 @@ class SharedSource:
         """Acknowledge the finished batches: delete their consumers, update the ledgers, and trim if the query trims."""
         if self._finished >= finished.number:
             return
+        self._check_duration(finished.number)
         everything = sorted({*finished.reads, *self._selection.streams(server)})
         # An earlier run may have left consumers in any stream. If the previous batch was finished by this run, only the
         # streams of the finished batch have consumers.
@@ -519,6 +522,22 @@ class SharedSource:
             unfinished = server.groups.first_unfinished_ids(everything)
             server.streams.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
+
+    def _check_duration(self, number: int) -> None:
+        """Log a warning if the batch took so long that others may have claimed its entries meanwhile."""
+        idle = self._options.claim_idle
+        if self._planned_at is None or idle is None or self._planned_at[0] != number:
+            return
+        milliseconds = round((time.monotonic() - self._planned_at[1]) * 1000)
+        if milliseconds > idle:
+            _log.warning(
+                "Batch %d took %d ms, longer than claimIdleMs (%d ms). Other programs that claim entries of the group "
+                "%s after this time may have processed its entries too.",
+                number,
+                milliseconds,
+                idle,
+                self._group,
+            )
 
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
         """Record in the ledgers that a batch is finished, and remove the lines of this and older batches."""

@@ -220,7 +220,7 @@ def test_pending_entries_lost_after_planning_are_noticed(site: Site, removed: st
         query.run()
 
 
-def test_a_running_querys_entries_are_not_claimed(site: Site) -> None:
+def test_a_running_querys_entries_are_not_claimed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Two queries whose batches take longer than claimIdleMs read each entry once; a query that ends leaves its entries
     to the other one.
     """
@@ -233,6 +233,7 @@ def test_a_running_querys_entries_are_not_claimed(site: Site) -> None:
     for query in (first, second):
         rows += numbers(query.trigger() or [])
     assert sorted(rows) == list(range(40))
+    assert caplog.text.count("longer than claimIdleMs (1 ms)") == 2
     second.reader.stop()
     wait_for(lambda: len(site.client.xpending_range("s", "g", "-", "+", 99, idle=2)) == 20, "idle batches")
     assert numbers(first.drain()) == list(range(30, 40))
