@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ _CHANGES = (
 )
 
 
-def _wrap_changes(bomb: Bomb, put: Callable[[Any, str, Any], None]) -> None:
+def _wrap_changes(bomb: Bomb) -> None:
     for owner, name in _CHANGES:
         original = getattr(owner, name)
 
@@ -52,14 +52,14 @@ def _wrap_changes(bomb: Bomb, put: Callable[[Any, str, Any], None]) -> None:
             bomb.tick()
             return _original(self, *words, **more)
 
-        put(owner, name, changed)
+        setattr(owner, name, changed)
 
 
 @contextmanager
 def counted_changes() -> Iterator[Bomb]:
     """Yield a bomb that counts each change of a handler inside the block."""
     bomb, before = Bomb(), [(owner, name, getattr(owner, name)) for owner, name in _CHANGES]
-    _wrap_changes(bomb, setattr)
+    _wrap_changes(bomb)
     try:
         yield bomb
     finally:
@@ -67,13 +67,19 @@ def counted_changes() -> Iterator[Bomb]:
             setattr(owner, name, original)
 
 
-def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
-    """Make a command's handler raise before its first change."""
+@contextmanager
+def fails_in(command: Command) -> Iterator[None]:
+    """Make a command's handler raise before its first change inside the block."""
+    original = command.handler
 
     def handler(ctx: Context, argv: list[bytes]) -> Any:
         raise MistakeError
 
-    put(command, "handler", handler)
+    object.__setattr__(command, "handler", handler)
+    try:
+        yield
+    finally:
+        object.__setattr__(command, "handler", original)
 
 
 def inject(faults: Mapping[str, int]) -> None:
@@ -82,7 +88,7 @@ def inject(faults: Mapping[str, int]) -> None:
     ``faults`` maps each command to the number of changes that it makes before it fails.
     """
     bomb = Bomb()
-    _wrap_changes(bomb, setattr)
+    _wrap_changes(bomb)
     commands = by_name()
     for name, changes in faults.items():
         command = commands[name]

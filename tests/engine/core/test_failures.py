@@ -109,44 +109,24 @@ def test_a_failed_transaction_leaves_no_effects(call):
 
 
 @pytest.mark.parametrize("name", sorted(name for name, command in COMMANDS.items() if not command.subcommands))
-def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
+def test_the_consequence_of_a_failure_depends_on_the_command(name):
     """A failing read returns an error, a failing write raises a FatalError, and other commands close the client too."""
     command = COMMANDS[name]
-    fails_in(command, lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
     core = new_core()
     session = core.open_session(NOW_US)
     words = name.upper().encode().split(b"|")
     argv = words + [b"x"] * (abs(command.arity) - len(words))
     stops = command.writes or name in ("exec", "ps.exec") or ("admin" in command.flags and name not in SHOWING)
-    if stops:
-        with pytest.raises(FatalError):
-            core.execute(session, argv, NOW_US)
-        return
-    reply = core.execute(session, argv, NOW_US)
+    with fails_in(command):
+        if stops:
+            with pytest.raises(FatalError):
+                core.execute(session, argv, NOW_US)
+            return
+        reply = core.execute(session, argv, NOW_US)
     assert isinstance(reply, CommandError)
     assert reply.text == messages.INTERNAL_ERROR
     assert session.close_after_reply is not only_reads(command)
     assert not core.changes.effects
-
-
-def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any) -> None:
-    """Set a field of a frozen dataclass for the test."""
-    before = getattr(owner, attribute)
-    object.__setattr__(owner, attribute, value)
-    # After the test monkeypatch deletes this entry, which restores the attribute.
-    monkeypatch.setitem(_Undo(owner, attribute, before), "value", before)
-
-
-class _Undo(dict[str, Any]):
-    """Dictionary that restores an attribute when an entry is deleted."""
-
-    def __init__(self, owner: Any, attribute: str, before: Any) -> None:
-        super().__init__()
-        self._restore = lambda: object.__setattr__(owner, attribute, before)
-
-    def __delitem__(self, key: str) -> None:
-        super().__delitem__(key)
-        self._restore()
 
 
 def test_a_failing_woken_reader_does_not_undo_the_command_that_woke_it():
@@ -170,13 +150,13 @@ def test_a_failing_woken_reader_does_not_undo_the_command_that_woke_it():
     assert same(replayed(core.changes.effects), model)
 
 
-def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
+def test_a_woken_command_that_reads_gets_an_error():
     """An XREAD that fails when woken returns an error to its client; the command that woke it returns its reply."""
     core, run = prepared()
     reader = core.open_session(NOW_US)
     assert run("XREAD BLOCK 0 STREAMS stream $", reader) is BLOCKED
-    fails_in(COMMANDS["xread"], lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
-    assert run("XADD stream 9-1 f v") == b"9-1"
+    with fails_in(COMMANDS["xread"]):
+        assert run("XADD stream 9-1 f v") == b"9-1"
     assert [(who, reply.text) for who, reply in core.outbox] == [(reader, messages.INTERNAL_ERROR)]
     assert reader.waiter is None
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.admission import Refusal
 from engine.core.dispatch import Core
-from engine.core.protocol.replies import OK, CommandError, Simple
+from engine.core.protocol.replies import OK, CommandError
 from engine.settings.config import Config
 
 SET, GET, PING = [b"SET", b"k", b"v"], [b"GET", b"k"], [b"PING"]
@@ -56,14 +56,6 @@ def test_commands_are_rejected_while_data_is_missing_or_loaded(core):
     reply = core.execute(session, [b"EXEC"], 1)
     assert isinstance(reply, CommandError)
     assert b"MASTERDOWN x" in reply.text
-
-
-def test_commands_of_the_master_always_run(core):
-    """Commands of the followed master run even if writes of other clients are rejected."""
-    core.admission.refuse(Refusal.READONLY, b"READONLY x")
-    session = core.open_session(1)
-    session.is_master = True
-    assert core.execute(session, SET, 1) == OK == Simple(b"OK")
 
 
 def test_effects_are_recorded_while_any_owner_needs_them(core):

@@ -24,8 +24,3 @@ def test_tot_mem_is_the_size_of_waiting_commands_and_replies() -> None:
     session.buffers = lambda: Buffers(commands=100, replies=20, held_back=True)
     assert fields(session, "qbuf", "omem", "oll", "multi-mem", "tot-mem") == ["100", "20", "1", "7", "127"]
     assert fields(session, "flags", "age", "multi") == ["xb", "4", "1"]
-
-
-def test_a_client_without_a_connection_has_no_memory() -> None:
-    """The memory of a client without a connection or a transaction is 0."""
-    assert fields(Session(1, 0), "multi", "multi-mem", "tot-mem", "flags") == ["-1", "0", "0", "N"]

@@ -7,18 +7,6 @@ from engine.core.keyspace.changes import NEVER
 from tests.harness.replay import NOW_US, new_core
 
 
-def test_a_second_pause_only_extends_the_first():
-    """A second pause of the same owner neither shortens the first one nor releases commands that are already held."""
-    pause = Pause()
-    pause.start(0, 100, holds_all=True)
-    pause.start(50, 80, holds_all=False)
-    assert (pause.until, pause.all_until) == (100, 100)
-    assert pause.start(50, 200, holds_all=False) == 200
-    assert (pause.until, pause.all_until) == (200, 200)
-    pause.start(300, 400, holds_all=False)
-    assert (pause.until, pause.all_until) == (400, 0)
-
-
 def test_unpause_does_not_end_a_failover_s_pause():
     """Commands held by a failover stay held after CLIENT UNPAUSE, and other commands continue."""
     pause = Pause()

@@ -155,11 +155,3 @@ def test_every_page_is_small(small_pages, command):
     assert len(pages) > 2
     assert max(page.count(b"-1\r\n") for page in pages) <= PAGE
     assert max(map(len, pages)) < 2500
-
-
-def test_copies_of_pending_entries_are_limited():
-    """XPENDING with a COUNT copies only the blocks that it shows, not the whole list."""
-    side = Side()
-    stream = side.core.databases[0].stream(b"s")
-    assert stream is not None
-    assert sum(map(len, stream.groups[b"g"].pending.snapshot(0, 1 << 128, 20)[0])) <= 20 + 2 * 8

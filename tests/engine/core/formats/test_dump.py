@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.core.dispatch import Core
-from engine.core.formats.rdb import primitives
+from engine.core.formats.rdb import group_fields, primitives
 from engine.core.keyspace import image
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import OK, Pages
@@ -145,6 +145,18 @@ def test_a_deleted_entry_stays_released():
     assert list(group.nacked) == [2 << 64 | 1]
     assert target.run("RESTORE", "s", "0", source.run("DUMP", "s")) == OK
     assert state(target.core, times=True) == state(source.core, times=True)
+
+
+@pytest.mark.parametrize("name", ["c", ""])
+def test_an_active_time_needs_an_encoding_that_has_it(name):
+    """A consumer whose active time differs from its seen time needs the encoding of 7.2, even if its name is empty."""
+    side = Side()
+    side.run("XADD", "s", "1-1", "f", "v")
+    side.run("XGROUP", "CREATE", "s", "g", "0")
+    side.run("XGROUP", "CREATECONSUMER", "s", "g", name)
+    assert side.run("DUMP", "s")[0] == group_fields.V7_2
+    side.run("XREADGROUP", "GROUP", "g", name, "STREAMS", "s", ">")
+    assert side.run("DUMP", "s")[0] == group_fields.V7_0
 
 
 @pytest.mark.parametrize("name", unsupported())

@@ -60,15 +60,6 @@ def test_changed_deadlines_do_not_pile_up():
             assert sum(map(len, deadlines.tables())) < 6000
 
 
-def test_an_equal_deadline_adds_nothing():
-    """Setting deadlines again to the same moments does not lengthen the heap, so that it is never built again."""
-    deadlines = Deadlines({})
-    for _ in range(5):
-        for number in range(1000):
-            deadlines.put(b"%d" % number, 7)
-    assert sum(map(len, deadlines.tables())) == 1000
-
-
 def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
     """The heap of deadlines contains only objects that the garbage collector does not have to visit."""
     deadlines = Deadlines({})

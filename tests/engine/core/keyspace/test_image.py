@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +24,19 @@ from engine.shell.durability.background import Attempt, run_when_complete
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US, new_core
 
-KEYS = 30
-
 
 class Side:
-    """A core with values of every type in two databases."""
+    """A core with a hash and a stream for each of some keys, in two databases."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Iterable[object] = range(30)) -> None:
         self.core: Core = new_core()
         self.session = self.core.open_session(NOW_US)
-        for db in (0, 1):
+        for db in (1, 0):
             self.run(f"SELECT {db}")
-            for number in range(KEYS):
-                self.run(
-                    f"SET string-{number} {db}",
-                    f"SET raw-{number} r",
-                    f"APPEND raw-{number} {db}",
-                    f"HSET hash-{number} a {db} b 2",
-                )
-                self.run(f"XADD stream-{number} 1-1 field {db}", f"HSET other-{number} 1 1 2 2")
-                self.run(f"XGROUP CREATE stream-{number} g 0", f"XREADGROUP GROUP g c STREAMS stream-{number} >")
-        self.run("SELECT 0", "EXPIRE hash-3 100")
+            for key in keys:
+                self.run(f"SET string-{key} {db}", f"HSET hash-{key} a {db} b 2", f"XADD stream-{key} 1-1 field {db}")
+                self.run(f"XGROUP CREATE stream-{key} g 0", f"XREADGROUP GROUP g c STREAMS stream-{key} >")
+        self.run("EXPIRE hash-3 100")
 
     def run(self, *lines: str) -> None:
         for line in lines:
@@ -63,45 +56,6 @@ def content(taken: image.Image) -> list[Any]:
     return [taken.now, sorted(keys)]
 
 
-#: Every way to look up and change a value.
-CHANGES = [
-    f"{command} {rest}"
-    for number in (0, 7, KEYS - 1)
-    for command, rest in (
-        ("APPEND", f"raw-{number} x"),
-        ("GETSET", f"raw-{number} yy"),
-        ("HSET", f"hash-{number} a changed c 3"),
-        ("HDEL", f"hash-{number} b"),
-        ("HINCRBY", f"other-{number} 1 5"),
-        ("HSETNX", f"other-{number} new 1"),
-        ("XADD", f"stream-{number} * another entry"),
-        ("XACK", f"stream-{number} g 1-1"),
-        ("XDEL", f"stream-{number} 1-1"),
-        ("XGROUP", f"CREATE stream-{number} h $"),
-        ("RENAME", f"stream-{number} moved-{number}"),
-        ("XTRIM", f"moved-{number} MAXLEN 0"),
-        ("MOVE", f"hash-{number} 2"),
-        ("DEL", f"string-{number} other-{number}"),
-        ("SET", f"string-{number + 1} changed"),
-        ("SET", f"string-{number} new-{number}"),
-        ("EXPIRE", f"string-{number + 2} 1000"),
-        ("SET", f"other-{number} string"),
-        ("RENAME", f"raw-{number + 1} raw-{number}"),
-        ("APPEND", f"raw-{number} z"),
-        ("COPY", f"stream-{number + 1} stream-{number}"),
-        ("PERSIST", "hash-3"),
-    )
-] + [
-    "SWAPDB 0 1",
-    "APPEND raw-9 x",
-    "SELECT 1",
-    "HSET hash-5 a swapped",
-    "FLUSHALL",
-    "SET new key",
-    "XADD stream-1 * a b",
-]
-
-
 def test_an_image_contains_keys_that_are_due():
     """A key that is due but not deleted is in an image: on a replica, only the master deletes it."""
     side = Side()
@@ -112,69 +66,46 @@ def test_an_image_contains_keys_that_are_due():
     assert taken.keys == sum(map(len, side.core.databases))
 
 
-@pytest.mark.parametrize("steps", [1, 3, 10])
-def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
-    """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
-    monkeypatch.setattr(pace, "IMAGE_US", 20)
-    side = Side()
-    expected = content(image.capture(side.core.databases, NOW_US // 1000))
-    for at in range(0, len(CHANGES), 13):
-        side, count = Side(), 0
-        builder = side.image_builder()
-        for _ in range(steps):
-            assert not builder.step()
-        side.run(*CHANGES[:at])
-        while not builder.step():
-            side.run(*CHANGES[at + count : at + count + 1])
-            count += 1
-        side.run(*CHANGES[at + count :])
-        assert content(builder.image) == expected
-        assert {type(db) for db in side.core.databases} == {Database}
-
-
-_KEY = st.sampled_from("abcdefgh")
-_STRINGS = st.lists(
-    st.one_of(
-        _KEY.map("SET {} new".format),
-        _KEY.map("APPEND {} more".format),
-        st.tuples(_KEY, _KEY).map(lambda keys: "DEL {} {}".format(*keys)),
-        _KEY.map("PEXPIRE {} 5000".format),
-        st.tuples(_KEY, _KEY).map(lambda keys: "RENAME {} {}".format(*keys)),
-        st.tuples(_KEY, _KEY).map(lambda keys: "COPY {} {} REPLACE".format(*keys)),
-        st.sampled_from(["SWAPDB 0 1", "SELECT 1", "SELECT 0", "MOVE a 1", "MOVE e 0", "FLUSHDB", "step", "step"]),
-    ),
-    max_size=25,
+_NUMBERS = st.integers(0, 3)
+_TYPES = st.sampled_from(["string", "hash", "stream"])
+_KEY = st.builds("{}-{}".format, _TYPES, _NUMBERS)
+#: Every way to look up and change a value of each type.
+_ONE_KEY = (
+    ("string", "APPEND {} more", "SET {} new", "GETSET {} new"),
+    ("hash", "HSET {} a changed c 3", "HDEL {} b", "HINCRBY {} b 5", "HSETNX {} new 1"),
+    ("stream", "XADD {} * another entry", "XACK {} g 1-1", "XDEL {} 1-1", "XGROUP CREATE {} h $", "XTRIM {} MAXLEN 0"),
 )
+_ANY_KEY = st.sampled_from(["PEXPIRE {} 5000", "PERSIST {}", "MOVE {} 1", "SET {} string", "DEL {}"])
+_TWO_KEYS = st.sampled_from(["DEL {} {}", "RENAME {} {}", "COPY {} {} REPLACE"])
+_COMMANDS = st.one_of(
+    *(st.builds(lambda line, key: line.format(key), st.sampled_from(lines), _NUMBERS.map(f"{kind}-{{}}".format))
+      for kind, *lines in _ONE_KEY),
+    st.builds(str.format, _ANY_KEY, _KEY),
+    st.builds(str.format, _TWO_KEYS, _KEY, _KEY),
+    st.sampled_from(["SWAPDB 0 1", "SELECT 1", "SELECT 0", "FLUSHDB", "FLUSHALL", "step", "step", "step"]),
+)  # fmt: skip
 
 
-@given(st.lists(_KEY, unique=True), st.integers(1, 4), _STRINGS)
-def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, commands):
-    """An image misses none of a few keys that are added, removed, renamed and given a deadline repeatedly."""
-    core = new_core()
-    session = core.open_session(NOW_US)
-
-    def run(command: str) -> None:
-        core.execute(session, command.encode().split(), NOW_US)
-
-    for at, key in enumerate(keys):
-        run(f"SET {key} {at}" + " PX 9000" * (at % 3 == 0))
-        run(f"COPY {key} {key}{key} DB 1")
+@given(st.lists(_NUMBERS, unique=True), st.integers(1, 4), st.lists(_COMMANDS, max_size=25))
+def test_an_image_shows_the_data_at_its_start(keys, names, commands):
+    """An image shows the data at its start, even if keys are changed, moved, deleted or swapped before its end."""
+    side = Side(keys)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pace, "IMAGE_US", 0.1)
         patch.setattr(pace, "IMAGE_NAMES", names)
-        expected = content(image.capture(core.databases, NOW_US // 1000))
-        builder = ImageBuilder(core.databases, NOW_US // 1000)
+        expected = content(image.capture(side.core.databases, NOW_US // 1000))
+        builder = side.image_builder()
         complete = builder.step()
         assert complete == (not keys)
         for command in commands:
             if command == "step":
                 complete = complete or builder.step()
             else:
-                run(command)
+                side.run(command)
         while not complete:
             complete = builder.step()
-        assert content(builder.image) == expected
-        assert (builder.image.keys, {type(db) for db in core.databases}) == (2 * len(keys), {Database})
+    assert content(builder.image) == expected
+    assert (builder.image.keys, {type(db) for db in side.core.databases}) == (6 * len(keys), {Database})
 
 
 def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,15 +64,6 @@ def test_a_container_has_subcommands_and_help() -> None:
     ]
 
 
-@pytest.mark.usefixtures("added")
-def test_a_container_may_run_without_a_subcommand() -> None:
-    """A container that runs without a subcommand has its own flags and categories, and HELP describes it."""
-    container("x.lone", "Counts.", group="list", acl="list", flags="stale", alone=handler)
-    lone = COMMANDS[b"X.LONE"]
-    assert (lone.handler, lone.arity, lone.acl, lone.flags) == (handler, -1, {"list"}, {"stale"})
-    assert lone.subcommands[b"HELP"].handler(None, [])[1:3] == [b"(no subcommand)", b"    Counts."]
-
-
 @pytest.mark.parametrize(
     "command", [command for command in COMMANDS.values() if command.subcommands], ids=lambda command: command.name
 )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from engine.core.table.registry import all_commands
-from engine.core.table.unsupported import UNSUPPORTED, family_of
-from tests.harness.clients import SocketClient
+from engine.core.table.unsupported import UNSUPPORTED
 from tests.harness.core import CoreServer
-from tests.servers import Running
 
 
 @pytest.mark.parametrize(
@@ -42,22 +38,6 @@ def test_no_supported_command_is_in_the_table_of_unsupported_ones() -> None:
     """No command is in both tables."""
     known = {command.name for command in all_commands()}
     assert known & {name for family in UNSUPPORTED for name in family.commands} == set()
-
-
-@pytest.mark.redis
-def test_every_command_of_redis_is_supported_or_explained(redis_process: Running) -> None:
-    """Every command of a real Redis is either supported or in the table of unsupported commands."""
-    known = {command.full_name for command in all_commands()}
-
-    def missing(row: Any) -> list[bytes]:
-        if family_of(row[0]):
-            return []
-        subs = [name for sub in row[9] for name in missing(sub)]
-        return subs if row[0] in known else [row[0], *subs]
-
-    with SocketClient(redis_process.connect(), 2, None) as client:
-        found = {name for row in client.run("COMMAND") for name in missing(row)}
-    assert not {name for name in found if not name.startswith(b"cluster|")}
 
 
 def test_debug_is_rejected_by_default() -> None:
