@@ -1,7 +1,8 @@
-"""Replaying the log of stream commands on an empty core gives the same data."""
+"""Replaying the log of any commands on an empty core gives the same data."""
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -47,15 +48,18 @@ def words_after_streams(words: tuple[str, ...]) -> int:
     return len(words) - upper.index("STREAMS") - 1 if "STREAMS" in upper else 2
 
 
-def failure(steps: list[Step]) -> str | None:
-    """Return how the data differs after a replay of these steps' effects, or None if it does not."""
+def failure(steps: list[Step], passing: int) -> str | None:
+    """Return how the data differs after a replay of these steps' effects, or None if it does not.
+
+    After each step this number of seconds passes.
+    """
     server = CoreServer(2)
     clients = [server.main, server.client()]
     history = False
     for client, words in steps:
         clients[client].run(*(word.encode() for word in words))
         history = history or reads_history(words)
-        server.clock.now_us += 1_000_000
+        server.clock.now_us += passing * 1_000_000
     try:
         again = replayed(server.effects, server.clock.now_us)
     except AssertionError as error:
@@ -72,13 +76,20 @@ def failure(steps: list[Step]) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "families", [("stream", "group"), ("stream", "group", "newer"), (*FAMILIES, "newer")], ids=" ".join
+    ("families", "passing"),
+    [
+        (("stream", "group"), 1),
+        (("stream", "group", "newer"), 1),
+        ((*FAMILIES, "newer"), 1),
+        # Keys expire between the commands.
+        (("string", "hash", "any_key", "transaction"), 30_000),
+    ],
 )
-def test_effects_restore_the_data(families: tuple[str, ...]) -> None:
+def test_effects_restore_the_data(families: tuple[str, ...], passing: int) -> None:
     """The effects of any commands give an empty core the same entries, groups, pending lists and producers."""
     for number in range(SEQUENCES):
         steps = Grammar(Random(f"replay/{families}/{number}"), set(families)).sequence(60)
-        found = failure(steps)
+        found = failure(steps, passing)
         if found is not None:
-            steps, found = shrink(steps, found, failure)
+            steps, found = shrink(steps, found, partial(failure, passing=passing))
             pytest.fail("\n".join([f"sequence {number}", *(f"  {client}> {words}" for client, words in steps), found]))

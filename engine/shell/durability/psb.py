@@ -125,7 +125,7 @@ def _stream_from(
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
     for group in groups:
-        name, value = _group_from(group, parts, stream, pause)
+        name, value = _group_from(group, parts, pause)
         stream.groups[name] = value
     if producers is not None:
         stream.remember_producers(_producers_from(producers))
@@ -283,13 +283,13 @@ def _group(name: bytes, group: Group, put: Put) -> list[Any]:
     return [name, group_fields.plain(GROUP, group), consumers, nacked, _pending(group.pending, put)]
 
 
-def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable[[], None]) -> tuple[bytes, Group]:
+def _group_from(record: list[Any], parts: Parts, pause: Callable[[], None]) -> tuple[bytes, Group]:
     name, values, consumers, nacked, pending = record
     group = Group(0)
-    group_fields.restore(GROUP, group, values, stream)
+    group_fields.restore(GROUP, group, values)
     for consumer_name, *consumer_values in consumers:
         consumer = Consumer(consumer_name, NOBODY, 0)
-        group_fields.restore(CONSUMER, consumer, consumer_values, stream)
+        group_fields.restore(CONSUMER, consumer, consumer_values)
         group.consumers[consumer_name] = group.by_number[consumer.number] = consumer
     group.nacked = dict.fromkeys(map(ids.parse, nacked))
     group.pending = _pending_from(pending, parts, pause)

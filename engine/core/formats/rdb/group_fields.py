@@ -1,8 +1,8 @@
 """The encodings of streams in Redis's RDB format, and the persisted fields of groups and consumers, as one table.
 
 Snapshots, the RDB encodings, the record in ``writer.rest``, and the commands of a log all use this table. A new
-field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Add rows only at the end:
-snapshots store the values in this order, and older snapshots lack the newest values.
+field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Snapshots store the values
+in this order.
 
 Names, pending entries and released entries are not in the table, because they have no fixed size; each format has its
 own code for them.
@@ -112,8 +112,8 @@ class Field(NamedTuple):
     kind: Kind
     #: The first RDB encoding that has the field.
     since: int = V5_0
-    #: Function that returns the value if a format lacks the field, given the stream and the group or consumer. None: an
-    #: RDB encoding that lacks the field leaves its initial value, and a snapshot without it is invalid.
+    #: Function that returns the value if an RDB encoding lacks the field, given the stream and the group or consumer.
+    #: None: an encoding that lacks the field leaves its initial value.
     missing: Callable[[Stream, Any], int] | None = None
     #: The first version of the record in ``writer.rest`` that has the field; 0: no version has it.
     rest: int = 0
@@ -142,17 +142,10 @@ def plain(fields: Sequence[Field], owner: Owner) -> list[Any]:
     return [field.kind.plain(getattr(owner, field.name)) for field in fields]
 
 
-def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream: Stream) -> None:
-    """Set the values from a snapshot; ``stream`` must already have its entries.
-
-    Raises ValueError if the number of values is wrong.
-    """
-    lacking = fields[len(values) :]
-    if len(values) > len(fields) or any(field.missing is None for field in lacking):
-        raise ValueError(f"{len(values)} values of a group or consumer instead of {len(fields)}")
-    for field, value in zip(fields, values, strict=False):
+def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any]) -> None:
+    """Set the values from a snapshot. Raises ValueError if the number of values is wrong."""
+    for field, value in zip(fields, values, strict=True):
         setattr(owner, field.name, field.kind.parse(value))
-    _fill(lacking, owner, stream)
 
 
 def packed(fields: Sequence[Field], owner: Owner, form: int) -> bytes:
@@ -170,12 +163,8 @@ def accept(fields: Sequence[Field], owner: Owner, form: int, values: list[int], 
     present = [field for field in fields if field.since <= form]
     for field, value in zip(present, values, strict=True):
         setattr(owner, field.name, value)
-    _fill([field for field in fields if field.since > form], owner, stream)
-
-
-def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
     for field in fields:
-        if field.missing is not None:
+        if field.since > form and field.missing is not None:
             setattr(owner, field.name, field.missing(stream, owner))
 
 

@@ -67,39 +67,29 @@ def hits(side: Side) -> tuple[int, int]:
     return side.core.databases[0].hits, side.core.databases[0].misses
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
-def test_all_steps_together_equal_the_command(command):
-    """Without other commands in between, steps give the same result as a single run, and log short commands.
-
-    All steps of a claim together count as one lookup of the stream.
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        *((command, other) for command in COMMANDS for other in ("", MEANWHILE + "; XADD s * after steps")),
+        *((command, "FLUSHALL; XADD s * after steps") for command in (COMMANDS[0], COMMANDS[7])),
+    ],
+    ids=lambda word: word[:12],
+)
+def test_all_steps_together_equal_the_command(command, other):
+    """Steps give the same reply as a single run, one lookup of each stream, short commands in the log, and a log that
+    gives the same data, even if other clients run commands between two steps.
     """
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side, steps = begun(command)
-    count, reply = 0, None
-    while (reply := go_on(side, steps)) is steps:
-        count += 1
-        first = side.core.changes.effects
-        assert max(len(argv) for _, argv in first[-3:] if isinstance(argv, list)) <= max(STEP + 16, 25)
+    reply, count = finished(side, steps, {2: "XADD t * between steps", 4: other} if other else {})
     assert count >= IDS // STEP - 2
     assert encoded(reply) == encoded(expected)
-    assert state(side.core, times=True) == state(whole.core, times=True)
-    assert hits(side) == hits(whole) or "CLAIM" not in command
-    check_replay(side.core, NOW_US + 5000)
-
-
-@pytest.mark.parametrize(
-    ("command", "other"),
-    [*((command, MEANWHILE) for command in COMMANDS), (COMMANDS[0], "FLUSHALL"), (COMMANDS[7], "FLUSHALL")],
-    ids=lambda word: word[:12],
-)
-def test_the_log_reproduces_steps_mixed_with_other_commands(command, other):
-    """Replaying the log gives the same data, even if other clients run commands between two steps."""
-    whole = Side()
-    expected = whole.run(command, after_ms=5)
-    side, steps = begun(command)
-    reply, _ = finished(side, steps, {2: "XADD t * between steps", 4: other + "; XADD s * after steps"})
-    assert encoded(reply) == encoded(expected)
+    logged = [argv for _, argv in side.core.changes.effects if isinstance(argv, list)]
+    assert max(map(len, logged)) <= max(STEP + 16, 25)
+    if not other:
+        assert state(side.core, times=True) == state(whole.core, times=True)
+        assert hits(side) == hits(whole)
     check_replay(side.core, NOW_US + 9000)
 
 
