@@ -15,7 +15,7 @@ import pytest
 from tests.harness.clients import Client, SocketClient
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, Between, Error, Map, unknown_command
+from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, Between, Error, Map, unknown_command
 from tests.servers.releases import Newest
 
 PW_HASH = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4"
@@ -176,9 +176,6 @@ CASES: list[tuple[Any, Any]] = [
     ("ACL DRYRUN default get x", OK),
     ("ACL LOAD", NO_FILE),
     ("ACL SAVE", NO_FILE),
-    ("AUTH a b", WRONG_PASSWORD),
-    ("AUTH a b c", SYNTAX),
-    ("CLIENT KILL USER nobody", Error("ERR No such user 'nobody'")),
 ]
 
 
