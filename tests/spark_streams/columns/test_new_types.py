@@ -113,15 +113,6 @@ def test_the_texts_are_iso_8601_and_json() -> None:
     }
 
 
-def test_a_text_that_is_not_json_is_malformed() -> None:
-    """A text that is not JSON is null in a variant column, and the entry is malformed."""
-    schema = t.StructType().add("v", t.VariantType()).add("_corrupt_record", "string")
-    page = ScalarPage([(b"1-1", [b"v", b"{"]), (b"2-1", [b"v", b"1e1"])])
-    rows = ReadSchema.of(schema, options.read_options({"stream": "s"})).batch(page, "s").to_pylist()
-    assert [row["v"] is None for row in rows] == [True, False]
-    assert [row["_corrupt_record"] for row in rows] == ['{"v": "{"}', None]
-
-
 @pytest.mark.parametrize("kind", [t.YearMonthIntervalType(), t.ArrayType(t.YearMonthIntervalType())])
 def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
     """Year-month intervals, which Spark passes to no Python data source, are rejected with advice to cast them."""
