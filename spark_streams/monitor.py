@@ -4,7 +4,7 @@
     monitor = StreamMonitor.install(spark, url="redis://localhost")
     monitor.latest["my query"].lag_entries
 
-The text of a monitor, and of a report, is a table.
+In a notebook, a monitor and a report are shown as tables; elsewhere as text.
 
 Reports are also added to the stream `pystreams:queries`, from which `pystreams metrics` and `pystreams ui` read them.
 `spark_streams.reports` defines their form.
@@ -20,7 +20,7 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,6 +50,7 @@ from spark_streams.reports import (
     Malformed,
     QueryReport,
     StreamReport,
+    html_table,
     summary,
     text_table,
     to_fields,
@@ -64,6 +65,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 _COUNTED = 10_000  # maximum entries that a report counts to find lags that the server does not report
 _RETRY_MS = 500  # short, because Spark calls its listeners one after another and an unreachable server would delay them
+_PLOTTED = 60  # number of last lags that a table in a notebook plots
 _PAUSE_SECONDS = 30.0  # time before a server that did not reply is asked again
 
 _log = logging.getLogger("spark_streams")
@@ -112,6 +114,7 @@ class StreamMonitor(StreamingQueryListener):
         self._paused_until = 0.0  # on the monotonic clock
         self._elsewhere: set[str] = set()  # queries already reported as having no streams on this server
         self.latest: dict[str, QueryReport] = {}
+        self._lags: dict[str, deque[int]] = {}  # of the last batches, by the name in `latest`
 
     @classmethod
     def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
@@ -135,6 +138,9 @@ class StreamMonitor(StreamingQueryListener):
 
     def __repr__(self) -> str:
         return text_table(list(self.latest.values()))
+
+    def _repr_html_(self) -> str:
+        return html_table(list(self.latest.values()), {name: list(lags) for name, lags in self._lags.items()})
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to report yet."""
@@ -176,6 +182,7 @@ class StreamMonitor(StreamingQueryListener):
         rows = sum(source.rows for source in ours)
         malformed = self._malformed(query_id or query, batch)
         self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each, malformed)
+        self._lags.setdefault(query, deque(maxlen=_PLOTTED)).append(made.lag_entries)
         _log.info("%r", replace(made, each=()))
         # No report is added for a query that reads the reports, because each report would cause its next batch.
         if self._stream is not None and self._stream not in (found.stream for found in each):

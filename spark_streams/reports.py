@@ -1,5 +1,5 @@
 """Reports about queries: the facts that `spark_streams.monitor` collects about a batch, their form in a stream, and as
-tables of text.
+tables of text and HTML.
 
 Each batch has one entry with the fields of `QueryReport`. Texts are unchanged, and numbers and booleans are JSON.
 `each` is a JSON list of objects whose members are the fields of `StreamReport`. Unknown values are omitted. Readers
@@ -10,8 +10,9 @@ This module works without Spark, because programs that show reports read them wi
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -85,6 +86,9 @@ class QueryReport:
 
     def __str__(self) -> str:
         return _text(_STREAM_COLUMNS, self.each)
+
+    def _repr_html_(self) -> str:
+        return _html(_STREAM_COLUMNS, self.each, [])
 
 
 def summary(
@@ -202,6 +206,7 @@ def _made(kind: Any, values: dict[str, Any]) -> Any:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 _Columns = Sequence[tuple[str, Callable[[Any], str]]]
+_PLOT_WIDTH, _PLOT_HEIGHT = 120, 20  # pixels
 
 
 def _count(number: float | None) -> str:
@@ -241,6 +246,11 @@ def text_table(reports: Sequence[QueryReport]) -> str:
     return _text(_QUERY_COLUMNS, reports)
 
 
+def html_table(reports: Sequence[QueryReport], lags: Mapping[str, Sequence[int]]) -> str:
+    """Return a table of queries as HTML, with a plot of each query's last lags in entries, by its name."""
+    return _html(_QUERY_COLUMNS, reports, [_plot(lags.get(report.query, ())) for report in reports])
+
+
 def _text(columns: _Columns, reports: Iterable[Any]) -> str:
     rows = [[title for title, _ in columns], *([shown(report) for _, shown in columns] for report in reports)]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
@@ -249,3 +259,28 @@ def _text(columns: _Columns, reports: Iterable[Any]) -> str:
         for row in rows
     )
     return "\n".join("  ".join(line) for line in lines)
+
+
+def _html(columns: _Columns, reports: Iterable[Any], plots: Sequence[str]) -> str:
+    head = [title for title, _ in columns] + ["last lags"] * bool(plots)
+    rows = [[html.escape(shown(report)) for _, shown in columns] for report in reports]
+    for row, plot in zip(rows, plots, strict=False):
+        row.append(plot)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f"<table><thead><tr>{''.join(f'<th>{title}</th>' for title in head)}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _plot(lags: Sequence[int]) -> str:
+    """Return a line of the lags as SVG, in the colour of the text; empty if there are fewer than two lags."""
+    if len(lags) < 2:
+        return ""
+    step, most = _PLOT_WIDTH / (len(lags) - 1), max(*lags, 1)
+    points = " ".join(
+        f"{n * step:.1f},{_PLOT_HEIGHT - 1 - lag / most * (_PLOT_HEIGHT - 2):.1f}" for n, lag in enumerate(lags)
+    )
+    return (
+        f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}"><title>up to {most:,} entries</title>'
+        f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+    )

@@ -156,7 +156,7 @@ EVENT_CLASSES = "g$lshzxetd"
 class Events:
     """Value of notify-keyspace-events: the letters in force, with ``A`` expanded, and the text that CONFIG GET shows.
 
-    As in Redis, the text omits ``n`` next to ``A``, even if it is in force.
+    As in Redis, the text omits ``n``, ``o`` and ``c`` next to ``A``, even if they are in force.
     """
 
     letters: frozenset[str]
@@ -165,13 +165,13 @@ class Events:
 
 def _parse_events(word: bytes) -> Events:
     given = word.decode("latin-1")
-    if set(given) - set("Ag$lshzxeKEtmdn"):
+    if set(given) - set("Ag$lshzxeKEtmdnoc"):
         raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
     chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
     if set(EVENT_CLASSES) <= chosen:
         shown = "A"
     else:
-        shown = "".join(letter for letter in f"{EVENT_CLASSES}n" if letter in chosen)
+        shown = "".join(letter for letter in f"{EVENT_CLASSES}noc" if letter in chosen)
     shown += "".join(letter for letter in "KEm" if letter in chosen)
     return Events(frozenset(chosen - {"A"}), shown.encode())
 

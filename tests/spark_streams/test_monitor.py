@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from operator import methodcaller
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +49,10 @@ def watch(site: Site, query: Query) -> list[StreamReport]:
     return found
 
 
+#: Returns the HTML that a notebook shows.
+notebook = methodcaller("_repr_html_")
+
+
 def test_a_report(site: Site) -> None:
     """A report has the lag in entries and in time, pending entries, rate and rejected rows of each stream."""
     site.add("s", 30)
@@ -68,8 +73,8 @@ def test_a_report(site: Site) -> None:
     assert first.oldest_unread_ms == 100 - 13
 
 
-def test_a_monitor_and_a_report_are_tables(site: Site) -> None:
-    """A monitor shows each query with its lag; a report shows each stream."""
+def test_a_monitor_is_a_table_in_notebooks_and_text_elsewhere(site: Site) -> None:
+    """A monitor shows each query with its lag, and in HTML a plot of the last lags; a report shows each stream."""
     site.add("<s>", 30)
     query = site.query(stream="<s>", group="g", maxEntriesPerTrigger=12)
     query.trigger()
@@ -80,7 +85,11 @@ def test_a_monitor_and_a_report_are_tables(site: Site) -> None:
     head, row = repr(monitor).splitlines()
     assert head.split() == ["query", "batch", "rows/s", "lag", "oldest", "unread", "pending", "lost"]
     assert row.split() == ["<q>", "1", "6", "6", "0.1", "s", "12", "0"]
-    assert str(monitor.latest["<q>"]).splitlines()[1].split()[:4] == ["<s>", "24-1", "30-1", "6"]
+    shown, report = notebook(monitor), monitor.latest["<q>"]
+    assert "<td>&lt;q&gt;</td><td>1</td><td>6</td><td>6</td>" in shown
+    assert "<title>up to 18 entries</title>" in shown
+    assert str(report).splitlines()[1].split()[:4] == ["<s>", "24-1", "30-1", "6"]
+    assert "<td>&lt;s&gt;</td><td>24-1</td><td>30-1</td><td>6</td>" in notebook(report)
 
 
 def test_a_report_of_a_shared_group(site: Site) -> None:

@@ -153,8 +153,11 @@ class Database:
         if self.waiting:
             self.signal(key, replaced=True)
 
-    def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
-        """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``."""
+    def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> Value | None:
+        """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``.
+
+        Returns the replaced value, None if the key is new.
+        """
         if key in self._expires:
             if self.is_due(key):
                 self.expire(key)
@@ -164,7 +167,7 @@ class Database:
         slot = table.slot_of(key)
         if slot is None:
             self.add(key, value, changes)
-            return
+            return None
         former = table.values[slot]
         table.values[slot] = value
         self.touch(key, changes)
@@ -174,6 +177,14 @@ class Database:
             if type(former) is Stream or type(value) is Stream:
                 # Clients that wait for another type are not woken, as in Redis.
                 self.signal(key, replaced=True)
+        return former
+
+    def report_overwritten(self, key: bytes, former: Value | None, value: Value) -> None:
+        """Notify subscribers that ``value`` has replaced the value of a key; ``former`` is None if there was none."""
+        if former is not None:
+            self.changes.notify("o", b"overwritten", key, self.index)
+            if type_name(former) != type_name(value):
+                self.changes.notify("c", b"type_changed", key, self.index)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""

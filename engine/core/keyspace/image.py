@@ -255,9 +255,9 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().get(key)
 
-    def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> None:
+    def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> Any:
         self._keep(key)
-        super().set(key, value, keep_ttl, changes)
+        return super().set(key, value, keep_ttl, changes)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
         self._keep(key)

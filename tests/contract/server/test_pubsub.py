@@ -177,6 +177,55 @@ def test_keyspace_events(server: Server, letters: str, lines: list[str], events:
     client.expect_nothing()
 
 
+@since("8.2")
+@pytest.mark.parametrize(
+    ("lines", "events"),
+    [
+        (["SET a 1", "SET a 1", "APPEND a 2", "SET a 1 EX 9", "INCR a"], ["overwritten a"] * 2),
+        (["HSET l f v", "SET l 1"], ["overwritten l", "type_changed l"]),
+        (
+            ["MSET a 1 b 1", "HSET l f v", "MSET a 2 l 1 n 1", "GETSET b 2"],
+            ["overwritten a", "overwritten l", "type_changed l", "overwritten b"],
+        ),
+    ],
+)
+def test_events_of_replaced_values(server: Server, lines: list[str], events: list[str]) -> None:
+    """The classes o and c report each key whose value, or whose type, a command has replaced."""
+    server.config("notify-keyspace-events", "Eoc")
+    client = server.client()
+    client.run("PSUBSCRIBE __keyevent@*")
+    server.given(*lines)
+    for event in events:
+        _, _, channel, key = client.receive()
+        assert channel.rpartition(b":")[2] + b" " + key == event.encode()
+    client.expect_nothing()
+
+
+@since("8.2")
+def test_order_of_events_of_replaced_values(server: Server) -> None:
+    """A replaced value is reported before SET's event, but after those of RENAME, COPY and RESTORE."""
+    server.given("HSET l f v", "SET a 1", "SET b 1")
+    payload = server.run("DUMP a")
+    server.config("notify-keyspace-events", "EAoc")
+    client = server.client()
+    client.run("PSUBSCRIBE __keyevent@*")
+    server.given("SET b 2", "COPY l b REPLACE", ("RESTORE", "b", "0", payload, "REPLACE"), "RENAME l b")
+    replaced = ["overwritten", "type_changed"]
+    for event in [
+        "overwritten",
+        "set",
+        "copy_to",
+        *replaced,
+        "restore",
+        *replaced,
+        "rename_from",
+        "rename_to",
+        *replaced,
+    ]:
+        assert client.receive()[2].rpartition(b":")[2] == event.encode()
+    client.expect_nothing()
+
+
 def test_both_forms_of_events(server: Server) -> None:
     """K publishes the event's name on the key's channel, E the key on the event's channel."""
     server.config("notify-keyspace-events", "KE$")
@@ -206,6 +255,8 @@ def test_an_expired_key_is_an_event(server: Server) -> None:
         ("Kgx", "gxK"),
         ("AnmKE", "AKEm"),
         ("nK$", "$nK"),
+        pytest.param("cKonx", "xnocK", marks=since("8.2")),
+        pytest.param("KEAoc", "AKE", marks=since("8.2")),
         ("", ""),
     ],
 )

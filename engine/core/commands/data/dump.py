@@ -180,6 +180,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
 def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) -> Reply:
     key, payload, db = argv[1], argv[3], ctx.db
     goes_at_once = deadline is not None and is_past(ctx, deadline)
+    former = db.get(key)
     deleted = db.delete(key, changes=int(goes_at_once))
     if goes_at_once:
         ctx.changes.expired_keys += 1
@@ -190,6 +191,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None) ->
     db.add(key, value)
     db.set_deadline(key, deadline)
     ctx.changes.notify("g", b"restore", key, db.index)
+    db.report_overwritten(key, former, value)
     version = ctx.config.integer("rdb-version")
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
         # Replicas may not be able to read a newer format than this server writes, so encode the value again.

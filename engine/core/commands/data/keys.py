@@ -209,11 +209,13 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
 # -- renaming, copying, moving --------------------------------------------------------------------------------------
 
 
-def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
-    """Put a value at ``key``, replacing any existing one."""
+def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> Value | None:
+    """Put a value at ``key``, replacing any existing one; return the replaced value."""
+    former = db.get(key)
     db.delete(key, changes=0)
     db.add(key, value)
     db.set_deadline(key, deadline)
+    return former
 
 
 def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
@@ -226,9 +228,10 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
     if not replace and db.get(target) is not None:
         return False
     value, deadline = db.pop(source)
-    _put(db, target, value, deadline)
+    former = _put(db, target, value, deadline)
     ctx.changes.notify("g", b"rename_from", source, db.index)
     ctx.changes.notify("g", b"rename_to", target, db.index)
+    db.report_overwritten(target, former, value)
     ctx.effect(b"RENAME", source, target)
     return True
 
@@ -280,8 +283,9 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
     copied = value if isinstance(value, bytes) else value.copy()
-    _put(target_db, target, copied, ctx.db.deadline(source))
+    former = _put(target_db, target, copied, ctx.db.deadline(source))
     ctx.changes.notify("g", b"copy_to", target, target_db.index)
+    target_db.report_overwritten(target, former, copied)
     ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")
     return 1
 

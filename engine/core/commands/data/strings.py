@@ -43,8 +43,11 @@ def _read(ctx: Context, key: bytes) -> bytes | None:
 
 def _set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
     """Set a string, replacing a value of any type. Record the event, but no effect."""
-    ctx.db.set(key, value, keep_ttl)
-    ctx.changes.notify("$", event, key, ctx.db.index)
+    former = ctx.db.set(key, value, keep_ttl)
+    if ctx.changes.on_event is not None:
+        if event == b"set":
+            ctx.db.report_overwritten(key, former, value)
+        ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:

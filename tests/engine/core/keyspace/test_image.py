@@ -56,6 +56,18 @@ def content(taken: image.Image) -> list[Any]:
     return [taken.now, sorted(keys)]
 
 
+def test_events_of_replaced_values_are_reported_during_an_image(monkeypatch):
+    """While an image is built, a replaced value and a changed type are reported, as at any other time."""
+    monkeypatch.setattr(pace, "IMAGE_US", 20)
+    side = Side()
+    builder, events = side.image_builder(), []
+    assert not builder.step()
+    side.core.changes.on_event = lambda kind, event, key, db: events.append(event)
+    side.run("SET string-0 x", "SET hash-0 x")
+    builder.cancel()
+    assert [event for event in events if event != b"set"] == [b"overwritten", b"overwritten", b"type_changed"]
+
+
 def test_an_image_contains_keys_that_are_due():
     """A key that is due but not deleted is in an image: on a replica, only the master deletes it."""
     side = Side()
