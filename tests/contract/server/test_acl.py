@@ -272,15 +272,6 @@ def test_unknown_commands_and_wrong_arity_come_before_permissions(acl: Server) -
     client.expect("XGROUP FOO", Error("ERR unknown subcommand 'FOO'. Try XGROUP HELP."))
 
 
-def test_selectors_do_not_add_up(acl: Server) -> None:
-    """A single selector must allow everything in a command."""
-    client = as_user(acl, "(+@all %R~r)", "(+@all %W~w)")
-    acl.given("SET r 1")
-    client.expect("GET r", "1")
-    client.expect("SET w 1", OK)
-    client.expect("COPY r w REPLACE", refused(acl, "key"))
-
-
 def test_a_user_without_permissions_may_log_in_and_reset(acl: Server) -> None:
     """AUTH, HELLO and RESET need no permission."""
     client = as_user(acl, "-@all")

@@ -65,13 +65,6 @@ def test_waiting_for_many_keys(server: Server) -> None:
         server.given("FLUSHALL")
 
 
-def test_the_entries_of_a_transaction_come_in_one_reply(server: Server) -> None:
-    """Waiting clients are served after the whole transaction."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
-    reader.expect_reply(got("1-1 f 1", "1-2 f 2", "1-3 f 3"))
-
-
 @since("7.4")
 def test_waiting_for_the_last_entry(server: Server) -> None:
     """``+`` is the last entry at the time of the reply."""
@@ -96,15 +89,6 @@ def test_added_and_deleted_at_once(server: Server) -> None:
     reader.expect_blocked()
     server.given("XADD s 2-1 f v")
     reader.expect_reply(got("2-1 f v"))
-
-
-def test_nothing_is_sent_twice(server: Server) -> None:
-    """A woken client gets no second reply for a later entry."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.given("XADD s 1-1 f v")
-    reader.receive()
-    server.given("XADD s 1-2 f v")
-    reader.expect("PING", "PONG")
 
 
 # -- groups -----------------------------------------------------------------------------------------------------------
@@ -250,18 +234,6 @@ def test_the_key_comes_back_with_the_group(group: Server) -> None:
     consumer.expect_reply(got("1-0 f v"))
 
 
-def test_a_stream_is_renamed_onto_the_key(group: Server) -> None:
-    """A stream renamed to a key serves the clients that wait for that key."""
-    group.given("XADD t 5-0 f v", "XGROUP CREATE t g 0")
-    consumer, reader = member(group, "a"), waiting(group, "XREAD BLOCK 0 STREAMS s 0")
-    missing = waiting(group, "XREAD BLOCK 0 STREAMS x $")
-    group.given("RENAME t s")
-    consumer.expect_reply(got("5-0 f v"))
-    reader.expect_reply(got("5-0 f v"))
-    group.given("RENAME s x")
-    missing.expect_reply(got("5-0 f v", key="x"))
-
-
 ARRIVALS = {
     "RENAME": ["RENAME other s"],
     "RENAMENX": ["RENAMENX other s"],
@@ -290,16 +262,6 @@ def test_restored_by_dump(server: Server) -> None:
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
     server.expect(("RESTORE", "s", "0", dump), OK)
     reader.expect_reply(got("5-0 f v"))
-
-
-@pytest.mark.parametrize("write", ["HSET s f v", "SET s v"])
-def test_other_types_do_not_wake(server: Server, write: str) -> None:
-    """A reader of a stream is not woken by a value of another type at its key."""
-    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
-    server.given(write)
-    reader.expect_blocked()
-    server.given("DEL s", "XADD s 1-0 f v")
-    reader.expect_reply(got("1-0 f v"))
 
 
 @since("7.2")

@@ -176,16 +176,6 @@ def test_histograms_count_calls(server: Server) -> None:
     assert list(pairs(histogram[b"histogram_usec"]).values())[-1] == 2
 
 
-def test_info_counts_commands(server: Server) -> None:
-    """INFO has calls, rejected and failed calls of each command."""
-    server.given("CONFIG RESETSTAT", "SET a x", "SET a y")
-    server.run("INCR a")
-    server.run("SET a")
-    text = server.run("INFO commandstats").decode()
-    assert re.search(r"cmdstat_set:calls=2,usec=\d+,usec_per_call=\d+\.\d\d,rejected_calls=\d,failed_calls=0\r", text)
-    assert re.search(r"cmdstat_incr:calls=1,usec=\d+,usec_per_call=\d+\.\d\d,rejected_calls=0,failed_calls=1\r", text)
-
-
 # -- MEMORY -----------------------------------------------------------------------------------------------------------
 
 

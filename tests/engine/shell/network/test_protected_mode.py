@@ -6,9 +6,7 @@ import socket
 
 import pytest
 
-from engine.core.dispatch import Core
-from engine.settings.config import Config
-from engine.shell.users_file import is_local, is_refused
+from engine.shell.users_file import is_local
 from tests import servers
 from tests.servers.connection import Connection
 
@@ -32,19 +30,6 @@ from tests.servers.connection import Connection
 def test_local_addresses(peer: object, local: bool) -> None:
     """Loopback addresses and Unix sockets count as local."""
     assert is_local(peer) is local
-
-
-def test_the_rule_of_protected_mode() -> None:
-    """A client is rejected if it is remote, protected mode is on, and the default user has no password."""
-    core = Core(Config())
-    elsewhere = ("192.0.2.2", 1)
-    assert is_refused(core.config, core.accounts, elsewhere)
-    assert not is_refused(core.config, core.accounts, ("127.0.0.1", 1))
-    core.config.change([(b"requirepass", b"x")])
-    assert not is_refused(core.config, core.accounts, elsewhere)
-    core.config.change([(b"requirepass", b"")])
-    core.config.change([(b"protected-mode", b"no")])
-    assert not is_refused(core.config, core.accounts, elsewhere)
 
 
 def other_address() -> str | None:

@@ -92,17 +92,6 @@ def test_a_failed_write_closes_the_connections():
     assert iteration(held_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
 
 
-def test_few_clients_get_their_replies_at_once():
-    """Replies to two alternating clients are sent at once."""
-
-    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
-        for _ in range(3):
-            send(batch, first, b"a")
-            send(batch, second, b"b")
-
-    assert iteration(work) == ([b"a", b"a", b"a"], [b"b", b"b", b"b"], [b"a", b"a", b"a", b"b", b"b", b"b"])
-
-
 def crowd(batch: ReplyBatch) -> None:
     """Serve ten other clients five times."""
     others = [Connection() for _ in range(10)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import redis as redis_py
@@ -94,12 +93,6 @@ def test_a_silent_master_is_disconnected(replica, master):
     master.next()
     wait_for(lambda: "repl-timeout" in trouble(replica), "the link to be given up")
     replica.config_set("repl-timeout", 60)
-
-
-@contextmanager
-def client_of(running: servers.Running) -> Iterator[redis_py.Redis]:
-    with redis_py.Redis(port=running.port, socket_timeout=20) as client:
-        yield client
 
 
 @pytest.mark.redis

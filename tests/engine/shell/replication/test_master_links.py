@@ -39,28 +39,6 @@ def online(engine: servers.Running) -> tuple[Tap, str, int]:
     return tap, name, offset
 
 
-def test_a_link_broken_at_any_byte_continues_there(master, engine):
-    """A replica that reconnects at any offset gets the same bytes from there on as one that stayed."""
-    tap, name, offset = online(engine)
-    with tap:
-        master.run("XADD", "s", "1-1", "f", "v")
-        master.run("MULTI")
-        master.run("SET", "a", "1")
-        master.run("SET", "last", "word")
-        master.run("EXEC")
-        wait_for(lambda: int(info(master)["master_repl_offset"]) > offset + 100, "the stream")
-        end = int(info(master)["master_repl_offset"])
-        whole = tap.take(end - offset)
-        for taken in range(end - offset + 1):
-            with Tap(engine, "psync2") as other:
-                other.ask(name, offset + taken + 1)
-                assert other.line() == b"+CONTINUE " + name.encode()
-                # A link that breaks within these bytes is tested by a later iteration of this loop.
-                assert other.take(len(whole) - taken) == whole[taken:]
-        master.run("SET", "and", "on")
-        assert tap.commands(b"on")[-1] == [b"SET", b"and", b"on"]
-
-
 def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
     """A replica that disconnects in the middle of its file affects neither other replicas nor clients."""
     for number in range(3000):
