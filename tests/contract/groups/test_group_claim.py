@@ -25,6 +25,15 @@ def claimed(server: Server) -> Server:
 # -- XCLAIM -----------------------------------------------------------------------------------------------------------
 
 
+def test_delivery_counts_of_a_claim(claimed: Server) -> None:
+    """A claim counts a delivery unless RETRYCOUNT sets the count or JUSTID is given; a forced one begins with two."""
+    for options, count in [("", 2), ("RETRYCOUNT -1", 3), ("JUSTID", 3), ("RETRYCOUNT 7 JUSTID", 7)]:
+        claimed.given(f"XCLAIM s g b 0 1-0 {options}")
+        claimed.expect("XPENDING s g 1 1 1", [["1-0", "b", ANY, count]])
+    claimed.expect("XCLAIM s g b 0 4-0 FORCE", entries("4-0 f 4"))
+    claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 2]])
+
+
 def test_the_consumer_is_created_without_a_claim(claimed: Server) -> None:
     """XCLAIM and XAUTOCLAIM create their consumer even if nothing is claimed; before 7.2 only with the first claim."""
     claimed.given("XCLAIM s g b 99999999 1-0", "XAUTOCLAIM s g c 99999999 0")
@@ -116,6 +125,14 @@ def test_min_idle(claimed: Server) -> None:
 
 
 # -- XAUTOCLAIM -------------------------------------------------------------------------------------------------------
+
+
+def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
+    """Deleted entries leave the pending list, are reported, and count towards COUNT."""
+    claimed.given("XDEL s 1-0 2-0")
+    claimed.expect("XAUTOCLAIM s g b 99999999 0 COUNT 1", ["2-0", [], ["1-0"]])
+    claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 10", ["0-0", ALL[2:], ["2-0"]])
+    claimed.expect("XPENDING s g", [1, "3-0", "3-0", [["b", "1"]]])
 
 
 def test_autoclaim_checks_ten_times_count(server: Server) -> None:

@@ -24,7 +24,7 @@ def fill(server: Server, count: int) -> None:
 
 
 def test_five_entries(server: Server) -> None:
-    """A group of a stream with 1-0 to 5-0 has Redis's entries-read and lag after steps with deletions or explicit counts."""
+    """A group of a stream with 1-0 to 5-0 has Redis's entries-read and lag after deletions and explicit counts."""
     for steps, expected, before_8_0 in [
         (["XGROUP CREATE s g 3-0 ENTRIESREAD 3"], (3, 2), None),
         (["XGROUP CREATE s g 0", "READ 2", "XGROUP SETID s g 2-0 ENTRIESREAD 2"], (2, 3), None),

@@ -28,6 +28,21 @@ def three(server: Server) -> Server:
 # -- XSETID ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_zero_deleted_id_changes_nothing(three: Server) -> None:
+    """MAXDELETEDID 0-0 keeps the previous value."""
+    three.given("XDEL s 2-0")
+    three.expect("XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID 0-0", OK)
+    assert info(three)[b"max-deleted-entry-id"] == b"2-0"
+
+
+def test_an_empty_stream_may_go_back(server: Server) -> None:
+    """In an empty stream the last ID can be set to any ID from the greatest deleted ID on."""
+    server.given("XADD s 5-0 f v", "XDEL s 5-0")
+    server.expect("XSETID s 5-0", OK)
+    server.expect("XSETID s 9-0", OK)
+    server.expect("XSETID s 6-0", OK)
+
+
 TOP = Error("ERR The ID specified in XSETID is smaller than the target stream top item")
 
 
