@@ -1,9 +1,8 @@
 """Vectorised parsing of numbers in texts of up to eight bytes, with one 64-bit word per text.
 
 A text is loaded as one little-endian word, with its first character in the lowest byte. Each step is an operation on
-whole arrays of words. Texts of one shape (all digits, or the same number of digits after the point) take the fewest
-steps; signs and points in any position take more. If a text is not a plain number, the result for the whole array is
-None, and the caller parses the texts in a slower way that must return the same values.
+whole arrays of words. If a text is not a plain number, the result for the whole array is None, and the caller parses
+the texts in a slower way that must return the same values.
 
 Internally each character is XORed with `0`. So a digit becomes its value, and the zeros to the left of a short text are
 leading zeros of its number.
@@ -25,15 +24,16 @@ _EIGHT, _SIXTY_FOUR = _U(8), _U(64)
 _ZEROS = _U(0x3030303030303030)
 _OVER = _U(0x7676767676767676)  # added to a byte, sets the highest bit if the byte is larger than 9
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
-_DOT = ord(".") ^ ord("0")
-_DOTS = _U(_DOT * 0x0101010101010101)
+_DOTS = _U((ord(".") ^ ord("0")) * 0x0101010101010101)
+# Multiplier of a 1 in a byte; the highest byte of the product is the number of bytes above that byte.
+_BYTES_ABOVE = _U(0x0706050403020100)
 # Multiplier that combines digits into numbers of two digits, and mask of the bytes with the results.
 _PAIRS, _PAIR_MASK = _U(10 << 8 | 1), _U(0x00FF00FF00FF00FF)
 # Multiplier that combines these numbers into numbers of four digits, and mask of the bytes with the results.
 _QUADS, _QUAD_MASK = _U(100 << 16 | 1), _U(0x0000FFFF0000FFFF)
 # Multiplier that combines these numbers into a number of eight digits.
 _OCTETS = _U(10_000 << 32 | 1)
-_MINUS, _POINT = _U(ord("-")), _U(ord(".") << 8)
+_MINUS = _U(ord("-"))
 _SIGN = _U(ord("-") ^ ord("0"))
 _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
@@ -50,14 +50,14 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
     """
     if not _short(words, lengths):
         return None
-    minus = _minus(words)
-    if not minus.any():
-        found = plain(words, lengths)
-        return None if found is None else found.astype(np.int32)
+    minus = (words & _U(0xFF)) == _MINUS
     if np.any(minus & (lengths == 1)):
         return None
-    found = plain(_unsigned(words, minus), lengths)
-    return None if found is None else np.where(minus, -found.astype(np.int32), found.astype(np.int32))
+    found = plain(words ^ minus * _SIGN, lengths)
+    if found is None:
+        return None
+    numbers = found.astype(np.int32)
+    return np.negative(numbers, out=numbers, where=minus)
 
 
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
@@ -68,16 +68,27 @@ def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """
     if not _short(words, lengths):
         return None
-    minus = _minus(words)
-    if not minus.any():
-        found = _alike(words, lengths)
-        return _any_points(words, lengths) if found is None else found
-    if np.any(minus & ((lengths == 1) | ((lengths == 2) & ((words & _U(0xFF00)) == _POINT)))):  # `-` and `-.`
+    minus = (words & _U(0xFF)) == _MINUS
+    words = _right(words ^ minus * _SIGN, lengths)
+    other = words ^ _DOTS
+    dots = (other - _ONES) & ~other & _TOPS
+    dots &= ~dots + _U(1)  # keep each word's first point: above it a borrow can set wrong bits
+    pointed = dots != 0
+    if np.any(lengths == np.add(minus, pointed, dtype=np.int64)):  # no digits
         return None
-    words = _unsigned(words, minus)
-    found = _alike(words, lengths)
-    found = _any_points(words, lengths) if found is None else found
-    return None if found is None else np.where(minus, -found, found)
+    # The decimals are in the bytes above the point, and the whole part is in those below it, which moves up by a byte.
+    dots >>= _U(7)  # the lowest bit of the point's byte
+    below = dots - pointed
+    above = ~(below | dots * _U(0xFF))
+    above &= words
+    words &= below
+    words <<= _EIGHT
+    words |= above
+    found = _value(words)
+    if found is None:
+        return None
+    numbers: NDArray[np.float64] = found / _POWERS[(dots * _BYTES_ABOVE >> _U(56)).view(np.int64)]
+    return np.negative(numbers, out=numbers, where=minus)
 
 
 def _short(words: Words, lengths: Lengths) -> bool:
@@ -109,51 +120,3 @@ def _value(words: Words) -> Words | None:
     words *= _OCTETS
     words >>= _U(32)
     return words
-
-
-def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers if all texts have equally many digits after the point, or none has a point; otherwise None."""
-    words = _right(words, lengths)
-    point = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
-    if point < 0:
-        found = _value(words)
-        return None if found is None else found.astype(np.float64)
-    # The decimals are in the bytes above the point, the whole part is in those below it.
-    if np.min(lengths) < 2 or np.any((words >> _U(8 * point)) & _U(0xFF) != _U(_DOT)):
-        return None
-    before = (1 << 8 * point) - 1
-    upper = words & _U((2**64 - 1) & ~(before << 8 | 0xFF))
-    words &= _U(before)
-    words <<= _EIGHT
-    words |= upper
-    found = _value(words)
-    return None if found is None else found / _POWERS[WIDTH - 1 - point]
-
-
-def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, with or without a point in any position; None if a text is not such a number."""
-    words = _right(words, lengths)
-    other = words ^ _DOTS
-    dots = (other - _ONES) & ~other & _TOPS
-    dots &= ~dots + _U(1)  # keep each word's first point: above it a borrow can set wrong bits
-    pointed = dots != 0
-    if np.any(pointed & (np.asarray(lengths) < 2)):
-        return None
-    point = dots >> _U(7)  # the lowest bit of the point's byte
-    before = point - _U(1)
-    after = ~(before | (point * _U(0xFF)))
-    found = _value(np.where(pointed, ((words & before) << _EIGHT) | (words & after), words))
-    if found is None:
-        return None
-    bits = np.log2(np.where(pointed, point, _U(1 << 56)).astype(np.float64)).astype(np.int64)
-    numbers: NDArray[np.float64] = found / _POWERS[(WIDTH - 1) - (bits >> 3)]
-    return numbers
-
-
-def _minus(words: Words) -> NDArray[np.bool_]:
-    return np.asarray((words & _U(0xFF)) == _MINUS)
-
-
-def _unsigned(words: Words, minus: NDArray[np.bool_]) -> Words:
-    """Return the texts with a zero in place of a minus sign."""
-    return words ^ minus * _SIGN
