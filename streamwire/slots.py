@@ -24,12 +24,7 @@ def tag_of(key: bytes) -> bytes:
 
 def slot_of(key: bytes) -> int:
     """Return the key's slot, 0 to 16383."""
-    return checksum(tag_of(key)) % COUNT
-
-
-def checksum(text: bytes) -> int:
-    """Return the CRC16 (XMODEM) of a text."""
-    return binascii.crc_hqx(text, 0)
+    return binascii.crc_hqx(tag_of(key), 0) % COUNT
 
 
 def same_slot_tag(key: bytes) -> bytes:
@@ -40,4 +35,4 @@ def same_slot_tag(key: bytes) -> bytes:
     if tag and b"}" not in tag:
         return tag
     slot = slot_of(key)
-    return next(word for word in (b"%d" % number for number in range(1 << 24)) if checksum(word) % COUNT == slot)
+    return next(word for word in (b"%d" % number for number in range(1 << 24)) if slot_of(word) == slot)

@@ -12,6 +12,7 @@ Rows with their own IDs are separated from other rows and checked before they ar
 from __future__ import annotations
 
 import time
+from binascii import crc_hqx
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,6 @@ from spark_streams.write.records import row_hashes
 from streamclient.codec.encode import Column, encode_adds
 from streamclient.connection import Command, Connection
 from streamwire.lazy import compute as pc
-from streamwire.slots import checksum
 from streamwire.stream_id import StreamId
 
 # -- columns as fields -------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class RowEncoder:
         if self.options.partitions is not None:
             keys = to_text(chunk.column(self.options.key_column)).dictionary_encode()
             name, count = (self.options.stream or "").encode(), self.options.partitions
-            targets = [b"%b:{%d}" % (name, checksum(key) % count) for key in keys.dictionary.to_pylist()]
+            targets = [b"%b:{%d}" % (name, crc_hqx(key, 0) % count) for key in keys.dictionary.to_pylist()]
             if keys.null_count:  # a null key counts as an empty key
                 targets.append(b"%b:{%d}" % (name, 0))
             at = pc.fill_null(keys.indices, len(keys.dictionary))

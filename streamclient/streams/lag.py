@@ -6,7 +6,7 @@ the budget is exhausted, the rest is estimated from the time spans of the uncoun
 position.
 
 `unfinished` finds existing entries that groups have not read or acknowledged, which would be lost if a stream were
-emptied. The numbers of XINFO GROUPS also include entries that were trimmed before.
+emptied.
 """
 
 from __future__ import annotations
@@ -173,10 +173,6 @@ def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
             each.total = int(reply[1])
 
 
-_PENDING_PAGE = 1000  # pending entries of one reply
-_MOST = 100_000  # maximum number of pending entries examined per group; all others count as existing
-
-
 @dataclass(frozen=True)
 class Unfinished:
     """The existing entries of a stream that a group has yet to read (`unread`), and to acknowledge (`pending`)."""
@@ -210,35 +206,10 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
 
 
 def _pending(connection: Connection, stream: bytes, state: StreamState, group: dict[bytes, Any]) -> int:
-    """Return the number of a group's pending entries that exist.
-
-    If the server refuses to list them, return the number that XINFO GROUPS reported.
-    """
+    """Return the number of a group's pending entries, at most the stream's length; 0 if all of them were trimmed."""
     reported, first = int(group[b"pending"]), state.first_id
-    if not reported or first is None or not state.length:
+    if not reported or first is None:
         return 0
     (summary,) = connection.pipeline([("XPENDING", stream, group[b"name"])])
-    if isinstance(summary, ResponseError) or not summary[0]:
-        return reported
-    if first <= StreamId.parse(summary[1]) and state.max_deleted_id < first:
-        return reported
-    number = examined = 0
-    for page in _pages(connection, stream, group[b"name"], first):
-        number += len(page)
-        examined += len(page)
-        if state.max_deleted_id >= first:
-            replies = connection.pipeline([("XRANGE", stream, each, each) for each in page])
-            number -= sum(not reply for reply in replies)
-        if examined >= _MOST:
-            return min(reported, state.length, number + reported - examined)
-    return number
-
-
-def _pages(connection: Connection, stream: bytes, group: bytes, first: StreamId) -> Iterator[list[bytes]]:
-    """Yield the pending IDs from an ID on, in pages."""
-    while True:
-        (rows,) = connection.pipeline([("XPENDING", stream, group, str(first), "+", _PENDING_PAGE)])
-        if isinstance(rows, ResponseError) or not rows:
-            return
-        yield [row[0] for row in rows]
-        first = StreamId.parse(rows[-1][0]).next()
+    trimmed = isinstance(summary, list) and summary[0] and StreamId.parse(summary[2]) < first
+    return 0 if trimmed else min(reported, state.length)
