@@ -131,21 +131,6 @@ def test_a_run_for_several_keys_is_checked_for_each() -> None:
         assert [key in core.databases[0] for key in keys] == [allowed] * 2
 
 
-def test_a_run_that_was_queued_is_checked_again() -> None:
-    """EXEC rejects each queued XADD if the user has lost the right to run it."""
-    core = core_with("u on >pw +xadd +multi +exec ~s*")
-    session = logged_in(core, "u")
-    run(core, session, "MULTI")
-    found = Scanner().scan(run_of(100, b"stream"))
-    assert found is not None
-    assert core.execute_run(session, found, NOW_US) is not None
-    core.accounts.set_user(b"u", [b"-xadd"])
-    replies = run(core, session, "EXEC")
-    assert isinstance(replies, list)
-    assert len(replies) == 100
-    assert all(reply.text.startswith(b"NOPERM ACLs rules changed between") for reply in replies)
-
-
 def test_a_run_of_xadds_is_declined_when_memory_is_full() -> None:
     """While memory is full, runs of XADD are declined, and each of their commands is rejected on its own."""
     core = core_with()

@@ -79,11 +79,6 @@ def test_entries_of_any_values_are_read_back(entries):
     assert copy.length == len(entries)
 
 
-def test_the_checksum_is_that_of_redis():
-    """The CRC has the published check value."""
-    assert primitives.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
-
-
 @pytest.mark.parametrize("size", [1023, 1024, 1025, 8191, 70_001, 200_000])
 def test_the_checksum_of_long_payloads(size):
     """The checksum of all words at once equals the one that is continued with a few bytes at a time."""

@@ -71,16 +71,6 @@ def core():
     return new_core()
 
 
-def test_a_key_is_gone_at_its_deadline_and_not_before(core):
-    """A key is missing for every lookup from the millisecond of its deadline on, and its deletion is logged."""
-    session = core.open_session(NOW_US)
-    core.execute(session, [b"SET", b"k", b"v", b"PX", b"10"], NOW_US)
-    assert core.execute(session, [b"GET", b"k"], NOW_US + 9_999) == b"v"
-    assert core.execute(session, [b"GET", b"k"], NOW_US + 10_000) is None
-    assert core.changes.effects[-1] == (0, [b"DEL", b"k"])
-    assert core.changes.expired_keys == 1
-
-
 @pytest.mark.parametrize(
     "end", ["DEL k s", "UNLINK k s", "SET k string", "RENAME other k", "PEXPIRE k 0", "GET k", "FLUSHALL", "MOVE k 1"]
 )

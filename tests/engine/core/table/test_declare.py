@@ -1,67 +1,15 @@
-"""Declarations of commands: values derived from usage, docstring and family, and HELP."""
+"""Declarations of commands: their syntax, summaries and HELP."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.protocol.replies import Reply
 from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, Option
-from engine.core.table.declare import Family, container
-from engine.core.table.registry import COMMANDS, NO_KEYS, ONE_KEY, Command
+from engine.core.table.registry import COMMANDS, Command
 from tests.harness.syntax import Argument, arguments
-
-FAMILY = Family(group="list", acl="list", flags="write", keys=ONE_KEY)
-
-
-@pytest.fixture
-def added() -> Iterator[set[bytes]]:
-    """Yield a set of names; after the test, remove these and all commands that the test declared."""
-    before = set(COMMANDS)
-    names: set[bytes] = set()
-    yield names
-    names |= set(COMMANDS) - before
-    for name in names:
-        del COMMANDS[name]
-
-
-def handler(ctx: Any, argv: list[bytes]) -> Reply:
-    """Does nothing, but over
-    two lines.
-
-    This is not for the documentation.
-    """
-
-
-@pytest.mark.usefixtures("added")
-def test_a_name_is_declared_once() -> None:
-    """Declaring a name twice raises an error."""
-    FAMILY("x.twice key")(handler)
-    with pytest.raises(ValueError, match="declared twice"):
-        FAMILY("x.twice key")(handler)
-
-
-@pytest.mark.usefixtures("added")
-def test_a_container_has_subcommands_and_help() -> None:
-    """Only the subcommands of a container have keys and categories, and HELP lists the declared ones."""
-    subcommand = container("x.box", "Holds.", group="list", acl="list", keys=ONE_KEY)
-    subcommand("put key <ON | OFF>", "write")(handler)
-    box = COMMANDS[b"X.BOX"]
-    assert (box.arity, box.acl, box.keys, set(box.subcommands)) == (-2, set(), NO_KEYS, {b"PUT", b"HELP"})
-    put, show = box.subcommands[b"PUT"], box.subcommands[b"HELP"]
-    assert (put.full_name, put.arity, put.acl, put.keys) == (b"x.box|put", 4, {"list"}, ONE_KEY)
-    assert (show.arity, show.keys) == (2, NO_KEYS)
-    assert show.handler(None, [b"X.BOX", b"HELP"]) == [
-        b"X.BOX <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        b"PUT <key> (ON|OFF)",
-        b"    Does nothing, but over two lines.",
-        b"HELP",
-        b"    Print this help.",
-    ]
 
 
 @pytest.mark.parametrize(
