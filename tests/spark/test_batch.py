@@ -40,19 +40,6 @@ def test_a_read_without_a_schema(bench: Bench) -> None:
     assert [fields for _, fields in bench.client.xrange("other")] == [fields for _, fields in bench.client.xrange("s")]
 
 
-def test_a_read_with_a_schema(bench: Bench) -> None:
-    """With a schema each field is cast; missing and invalid values are null; columns can be left out."""
-    bench.client.xadd("s", {"n": "1", "x": "1.5", "t": "2013-01-01T05:00:00Z", "raw": b"\xff"}, id="7-1")
-    bench.client.xadd("s", {"n": "one", "x": "-"}, id="7-2")
-    frame = bench.reader(stream="s").schema("x double, n int, _id string, t timestamp, raw binary").load()
-    moment = datetime.datetime.fromtimestamp(1357016400)
-    assert frame.collect() == [
-        Row(x=1.5, n=1, _id="7-1", t=moment, raw=bytearray(b"\xff")),
-        Row(x=None, n=None, _id="7-2", t=None, raw=None),
-    ]
-    assert bench.reader(stream="s").schema("n int").load().count() == 2
-
-
 def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
     """A DataFrame keeps its plan: an action fails (or, if so configured, warns) if entries were removed, also in a
     union.
@@ -161,18 +148,6 @@ def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
     again = again.withColumn("tree", f.expr("to_json(tree)"))
     assertDataFrameEqual(again, frame, rtol=0, atol=0)
     assert bench.client.xlen("s") == 4
-
-
-def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
-    """Rows can be written as they were read: the map becomes fields, `_stream` selects the stream,
-    and `_id` is kept.
-    """
-    bench.client.xadd("a", {"x": "1", "y": b"2"}, id="5-1")
-    bench.client.xadd("b", {"z": ""}, id="6-1")
-    frame = bench.reader(streams="a,b").load().withColumn("_stream", f.concat(f.lit("copy-"), "_stream"))
-    bench.write(frame)
-    assert bench.client.xrange("copy-a") == [(b"5-1", {b"x": b"1", b"y": b"2"})]
-    assert bench.client.xrange("copy-b") == [(b"6-1", {b"z": b""})]
 
 
 def test_trimming(bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as f
 
 from pystreams.testing import schema_registry
 from spark_streams.columns import conversion
+from spark_streams.columns.json_writer import stored_type
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.suite.long import short_and_long
@@ -53,38 +53,61 @@ def test_rows_of_every_format_come_back(bench: Bench, form: str) -> None:
         assert sorted(copied.collect(), key=str) == rows
 
 
-WORDS = (
-    "2013 2013-07 2013-7-4 2013-07-04 2013-07-04T12:30:00 2013-07-04T12:30:00.25Z 2013-07-04T12:30:00+02:00 "
-    "1372941000 1372941000001 20130732 1 -7 +3 007 1.5 -1e3 .5 0x1F 1_000 NaN true FALSE yes x"
+#: Days, times and numbers, and texts that are almost such, in one text.
+TEXTS = (
+    "2013|2013-07|2013-7-4|2013-07-04|2013-07-04T12:30:00|2013-07-04T12:30:00.25Z|2013-07-04T12:30:00+02:00|"
+    "1372941000|1372941000001|20130732|1|-7|+3|007|1.5|-1e3|.5|0x1F|1_000|NaN|true|FALSE|yes|x|"
+    "2013-07-04 12:30 Nowhere/Land|2013-03-10 02:30:00|2013-11-03 01:30:00|"
+    "2038-04-01 00:00:00|9999-12-31T23:59:59-05:00|+10000-01-01T04:59:59Z|10000-01-01T00:00:00Z|+10000-01-01|"
+    "10000-01-01|-0001-01-01|0000-01-01|-0001-06-01T00:00:00Z|+294247-01-10T04:00:54.775807Z|"
+    "-290308-12-21T19:59:05.224192Z|+294247-01-10T04:00:54.775808Z|2020-01-01T00|2020-01-01 00|2020-01-01T00:00|"
+    "2020-01-01T00:00:00+18:01|2020-01-01T00:00:00+18:00|2020-01-01T00:00:00+02:00:30|2020-01-01T00:00:00+2|"
+    "2020-01-01T00:00:00+0200|2020-01-01T00:00:00 +02:00| 2020-01-01 | 2020-01-01T00:00:00 |"
+    "2020-01-01T00:00:00Z |2020-1-1|2020-01-01T1:2:3|2020|2020-01|2020-01-01T|2020-01-01T00:00:00.1234567890|"
+    "2020-01-01T00:00:00.|1582-10-10|2020-02-30|2020-01-01T24:00:00|2020-01-01T00:00:60|"
+    "2020-01-01T00:00:00 Europe/Paris|2020-01-01T00:00:00[Europe/Paris]|2020-01-01T00:00:00+02:00[Europe/Paris]|"
+    "2020-01-01T00:00:00UTC|2020-01-01T00:00:00 CET|now|epoch|today|2020-01-01x|2020-01-01 x|-2020-01-01|"
+    "02020-01-01|12345-01-01|123456-01-01|1234567-01-01|+2020-01-01|999999-12-31|5881580-07-11|+5881580-07-11|"
+    "+5881580-07-12|-5877641-06-23|-5877641-06-22|0001-01-01T00:00:00|2020-01-01T00:00:00-00:00|"
+    "2020-01-01T00:00:00+14:00:00|2020-01-01T00:00:00Z+1|2020-01-01T00:00:00GMT+2|2020-01-01T00:00:00UTC+02:00|"
+    "\t2020-01-01|2020-01-01\xa0|2020-01-01T00:00:00-18:00:00| 2020-01-01T00:00:00+18:00:01|+5|2147483648|1.0|"
+    "1e30|408918896702269219711730387391746|99999999999999999999.5|1.005|1234|1,234.50| 1|1 |1d|1D|1f|1F|0x1p3|"
+    "Inf|-Inf|Infinity|+Infinity|-Infinity|1e5|1E+5|5.|+1|1,000|--1|1e|1e400|-1e400|1L|0x10|\t1|1\xa0|"
+    "+.5e-3|1.5d|- 1|+-1|NaNd|1e5f"
 )
+#: Types, and what is compared of their values, because Python does not have all dates and times.
 TYPES = {
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
+    "int": (pa.int32(), "value"),
+    "double": (pa.float64(), "value"),
+    "boolean": (pa.bool_(), "value"),
+    "decimal(38,18)": (pa.decimal128(38, 18), "value"),
+    "decimal(5,2)": (pa.decimal128(5, 2), "value"),
+    "date": (pa.date32(), "unix_date(value)"),
+    "timestamp": (pa.timestamp("us", "America/New_York"), "unix_micros(value)"),
+    "timestamp_ntz": (pa.timestamp("us"), "unix_micros(cast(value AS timestamp))"),
 }
 #: Texts that Spark's CSV source reads as null, and the types that the connector reads from them.
-BEYOND = {"20130704": ("date", "timestamp"), "20130704T123000Z": ("date", "timestamp")}
+BEYOND = dict.fromkeys(
+    ("20130704", "20130704T123000Z", "2013-07-04 12:30 America/New_York"), ("date", "timestamp", "timestamp_ntz")
+)
 
 
 def test_texts_mean_what_they_mean_in_csv(spark: SparkSession, tmp_path: Path) -> None:
-    """Each text converts to each type as in Spark's CSV source, except that compact ISO dates are also accepted."""
+    """Each text converts to each type as in Spark's CSV source, which reads no compact dates."""
     path = tmp_path / "texts.csv"
-    texts = [*WORDS.split(), *BEYOND]
+    texts = [*TEXTS.split("|"), *BEYOND]
     path.write_text("".join(f"{text}\n" for text in texts))
     column = pa.array([text.encode() for text in texts])
-    for name, kind in TYPES.items():
-        frame = spark.read.schema(f"value {name}").option("timeZone", "UTC").csv(str(path))
-        rows = frame.selectExpr("unix_micros(value)" if name == "timestamp" else "value").collect()
+    differ = []
+    for name, (kind, compared) in TYPES.items():
+        source = spark.read.schema(f"value {name}").options(timeZone="America/New_York", sep="\x01")
+        rows = source.csv(str(path)).selectExpr(compared).collect()
         found = conversion.from_text(column, kind)
-        converted = (found.cast(pa.int64()) if name == "timestamp" else found).to_pylist()
+        converted = found.cast(stored_type(kind)).to_pylist()
         for text, value, (expected,) in zip(texts, converted, rows, strict=True):
-            if name in BEYOND.get(text, ()):
-                assert (expected, value is None) == (None, False), (text, name)
-            else:
-                assert repr(value) == repr(expected), (text, name)
-    assert conversion.from_text(pa.array([b"20130704"]), pa.date32()).to_pylist() == [datetime.date(2013, 7, 4)]
+            if repr(value) != repr(expected) and (expected is not None or name not in BEYOND.get(text, ())):
+                differ.append((text, name, value, expected))
+    assert differ == []
 
 
 def test_nulls_and_zones_in_spark(bench: Bench) -> None:

@@ -129,26 +129,6 @@ def test_a_batch_is_finished_however_much_of_it_is_read(bench: Bench, partitions
         assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("bench", "change"),
-    [
-        pytest.param("redis", lambda frame: frame.limit(5), marks=pytest.mark.redis, id="limit"),
-        pytest.param("redis", lambda frame: frame.union(frame), marks=pytest.mark.redis, id="union"),
-        pytest.param("engine", lambda frame: frame.where("1 = 0"), marks=long_only, id="never"),
-        pytest.param("engine", lambda frame: frame.limit(0), marks=long_only, id="none"),
-    ],
-    indirect=["bench"],
-)
-def test_a_query_that_needs_few_rows_continues(bench: Bench, change: Callable[[DataFrame], DataFrame]) -> None:
-    """A query whose plan reads its stream partly, not at all or twice continues from its checkpoint, and its group is
-    at the end of the stream.
-    """
-    for _ in range(2):
-        bench.add("s", 20)
-        bench.run(change(stream_of(bench, maxEntriesPerTrigger=10)), stream="out")
-        assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
-
-
 def test_a_thread_of_the_program_needs_no_preparation(bench: Bench) -> None:
     """After `register`, reads, writes and queries can be started in any thread, also in one without a session."""
     register(bench.spark)

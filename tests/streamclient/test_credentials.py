@@ -129,7 +129,14 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
 
 
 @pytest.mark.parametrize(
-    ("hangs", "reason"), [(False, "LookupError: the vault is closed"), (True, "TimeoutError: no answer")]
+    ("answer", "reason"),
+    [
+        (broken, "LookupError: the vault is closed"),
+        (None, "TimeoutError: no answer"),
+        (lambda: None, "TypeError: the result of get_credent"),
+        (lambda: ("job", None), "TypeError: the result of get_credent"),
+    ],
+    ids=["broken", "hangs", "no result", "no password"],
 )
 def test_a_provider_that_fails_for_a_while_ends_no_connection(
     site: Site,
@@ -137,21 +144,21 @@ def test_a_provider_that_fails_for_a_while_ends_no_connection(
     clock: Callable[[float], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    hangs: bool,
+    answer: Callable[[], object] | None,
     reason: str,
 ) -> None:
-    """While a provider fails or exceeds its time limit, a new connection fails, and an existing one continues with the
-    previous credentials and a warning, and calls the provider again.
+    """While a provider fails, exceeds its time limit or returns no login, a new connection fails, and an existing one
+    continues with the previous credentials and a warning, and calls the provider again.
     """
     ends = threading.Event()
-    monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 0.05 if hangs else 30)
+    monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 30 if answer else 0.05)
     address = server(site, credentialProvider=PROVIDER)
     with closing(Connection(address)) as connection:
         clock(300)
         with monkeypatch.context() as patched:
-            patched.setattr(VAULT, "get_credentials", ends.wait if hangs else broken)
-            assert connection.command("PING") == b"PONG"
-            with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}"):
+            patched.setattr(VAULT, "get_credentials", answer or ends.wait)
+            assert connection.command("ACL", "WHOAMI") == b"job"
+            with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*:provider.*{reason}"):
                 Connection(address)
         ends.set()
         assert "The connection keeps its previous login" in caplog.text
@@ -209,28 +216,6 @@ def test_a_password_file_that_has_no_password_is_an_error(
     while cause is not None:
         assert not isinstance(cause, UnicodeDecodeError)
         cause = cause.__cause__ or cause.__context__
-
-
-@pytest.mark.parametrize("result", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
-def test_an_invalid_result_of_a_provider_is_refused(
-    site: Site,
-    user: redis.Redis,
-    clock: Callable[[float], None],
-    monkeypatch: pytest.MonkeyPatch,
-    result: object,
-) -> None:
-    """A provider's invalid or empty result is an error that does not show it; nothing logs in as the default user
-    instead.
-    """
-    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
-        monkeypatch.setattr(VAULT, "get_credentials", lambda: result)
-        clock(300)
-        assert connection.command("ACL", "WHOAMI") == b"job"
-    with pytest.raises(
-        ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: the result of get_credent"
-    ) as refused:
-        Connection(server(site, credentialProvider=PROVIDER))
-    assert not [secret for secret in (OLD, NEW) if secret in str(refused.value)]
 
 
 @pytest.mark.parametrize(

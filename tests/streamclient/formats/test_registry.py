@@ -24,20 +24,6 @@ def record(*fields: object) -> str:
 
 ONE = record({"name": "id", "type": "int"})
 TWO = record({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None})
-THREE = record({"name": "id", "type": "long"}, {"name": "must", "type": "string"})
-
-
-def test_an_incompatible_schema_says_what_to_do() -> None:
-    """A reply 409 raises a condition with the registry's reason and the subject."""
-    with schema_registry() as server:
-        registry = Registry.at(server.url)
-        registry.register("a/b-value", Schema("AVRO", TWO))
-        server.refusal = "the new field 'must' has no default"
-        with pytest.raises(
-            PystreamsError, match=r"'a/b-value'.*the new field 'must' has no default.*valueSchema"
-        ) as raised:
-            registry.register("a/b-value", Schema("AVRO", THREE))
-        assert raised.value.condition == "SCHEMA_INCOMPATIBLE"
 
 
 def test_references_without_a_subject_are_registered_under_their_name() -> None:
