@@ -224,6 +224,11 @@ def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming
     """
     if options.mode != "append":
         _check_eviction(address, options, streaming)
+    if schema.has_id and not options.keep_ids:
+        _log.warning(
+            "The column '_id' is not written: with keepIds=false, the server chooses the IDs. To write it as a field, "
+            "rename it."
+        )
     name = f"id-{options.write_id}" if options.write_id is not None else uuid.uuid4().hex
     sink = Sink(address, options, schema, name, streaming=streaming, overwrite=overwrite)
     if overwrite:

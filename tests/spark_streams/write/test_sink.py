@@ -71,6 +71,16 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
     assert not caplog.text
 
 
+@pytest.mark.parametrize(("keep", "has_id"), [(True, True), (False, True), (False, False)])
+def test_an_id_that_is_not_written_is_logged(
+    instance: servers.Running, caplog: pytest.LogCaptureFixture, keep: bool, has_id: bool
+) -> None:
+    """With keepIds=false, a warning names the column `_id`, whose values are not written."""
+    options = WriteOptions(stream="s", keep_ids=keep)
+    plan(Address(instance.url), options, WriteSchema(("n",), False, has_id, False), streaming=False, overwrite=False)
+    assert ("The column '_id' is not written" in caplog.text) == (has_id and not keep)
+
+
 def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, instance: servers.Running) -> None:
     """With overwriteUnread=false, a write fails when it is planned if a group has unread or pending entries."""
     client.xadd("s", {"n": 1})
