@@ -11,12 +11,6 @@ from tests import servers
 from tests.servers.connection import Connection
 
 
-def test_case_can_be_ignored() -> None:
-    """Case is ignored only on request, as for the names of directives."""
-    assert matches(b"MAX[A-C]?*", b"maxbytes", ignore_case=True)
-    assert not matches(b"MAX*", b"maxbytes")
-
-
 @pytest.mark.parametrize("pattern", [b"a*" * 30 + b"b", b"*a" * 30 + b"b", b"a*?" * 20 + b"b", b"[a-z]*" * 25 + b"0"])
 @pytest.mark.parametrize("size", [5000, 500_000])
 def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
