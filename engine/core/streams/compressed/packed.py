@@ -48,7 +48,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from engine.core.protocol.ids import IdColumns, position
+from engine.core.protocol.ids import U64_MAX, IdColumns, position
 from streamwire.entry_batch import EntryBatch
 
 _ZSTD_LEVEL = 1
@@ -290,14 +290,33 @@ class Packed:
     def id_at(self, index: int) -> int:
         """Return the ID of the entry at ``index``."""
         chunk = bisect_right(self.starts, index) - 1
-        ms, seq = self._ids(chunk)
-        inside = index - self.starts[chunk]
-        return ms[inside] << 64 | seq[inside]
+        inside, ms_at, seq_at = index - self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
+        delta = self.ms[ms_at + inside]
+        # Sequence numbers count up from the first entry of the same millisecond.
+        same = bisect_left(self.ms, delta, ms_at, ms_at + inside) - ms_at
+        seq = self.seq[seq_at + same] if same else self.firsts_seq[chunk]
+        seq += inside - same + sum(self.seq[seq_at + same + 1 : seq_at + inside + 1])
+        return self.firsts_ms[chunk] + delta << 64 | seq
 
     def position(self, entry_id: int) -> int:
         """Return the index of the first entry whose ID is not below ``entry_id``."""
         chunk = position(self.firsts_ms, self.firsts_seq, entry_id) - 1
-        return self.starts[chunk] + position(*self._ids(chunk), entry_id) if chunk >= 0 else 0
+        if chunk < 0:
+            return 0
+        # The first entry of the chunk is below ``entry_id``: search only the entries after it.
+        first, ms_at, seq_at = self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
+        delta, rest = (entry_id >> 64) - self.firsts_ms[chunk], entry_id & U64_MAX
+        end = ms_at + self.starts[chunk + 1] - first
+        at = bisect_left(self.ms, delta, ms_at, end)
+        low = at - ms_at
+        if not rest or at == end or self.ms[at] != delta:
+            return first + low
+        high = bisect_right(self.ms, delta, at, end) - ms_at
+        seq = self.seq[seq_at + low] if low else self.firsts_seq[chunk]
+        if self.seq is _ZEROS:
+            return first + min(low + max(rest - seq, 0), high)
+        sums = list(accumulate(self.seq[seq_at + low + 1 : seq_at + high], initial=seq))
+        return first + low + bisect_left(range(len(sums)), rest, key=lambda at: at + sums[at])
 
     def id_columns(self, low: int, high: int) -> IdColumns:
         """Return the IDs of the entries [low, high)."""
@@ -310,7 +329,10 @@ class Packed:
         return ms, seq
 
     def _ids(self, chunk: int) -> IdColumns:
-        """Return the IDs of a chunk's entries. The cache keeps them, because a reader continues where it stopped."""
+        """Return the IDs of a chunk's entries. The cache keeps them, because a reader continues where it stopped.
+
+        To find one entry, as XDEL does, takes half the time of adding up a chunk.
+        """
         known = self.cache.ids
         found = known.get(self.number + chunk)
         if found is None:
