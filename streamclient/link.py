@@ -270,22 +270,7 @@ class Link:
 
     def has_input(self) -> bool:
         """Return whether unread bytes have arrived."""
-        if self._ahead:
-            return True
-        opened = self._socket()
-        if not select.select([opened], [], [], 0)[0]:
-            return False
-        if type(opened) is socket.socket:
-            return True
-        # A TLS socket may be readable only because of TLS control records, so read without blocking.
-        opened.settimeout(0)
-        try:
-            self._ahead = opened.recv(1)
-        except ssl.SSLWantReadError:
-            return False
-        finally:
-            opened.settimeout(self._answers)
-        return True
+        return bool(self._ahead or select.select([self._socket()], [], [], 0)[0])
 
     def can_skip_replies(self) -> bool:
         """Return whether the server supports CLIENT REPLY SKIP. The server is asked once per link."""

@@ -32,44 +32,22 @@ class Refusal(enum.Enum):
     ROW = "the command's arguments or its key: the same command is refused again"
 
 
-#: Refusals by the reply's first word; other words mean `SERVER`. `_REFUSALS_IN_ERR` takes precedence.
-_REFUSALS: dict[str, Refusal] = {
-    "MOVED": Refusal.LATER,
-    "ASK": Refusal.LATER,
-    "TRYAGAIN": Refusal.LATER,
-    "CLUSTERDOWN": Refusal.LATER,
-    "LOADING": Refusal.LATER,
-    "MASTERDOWN": Refusal.LATER,
-    "READONLY": Refusal.LATER,
-    "NOREPLICAS": Refusal.LATER,
-    "BUSY": Refusal.LATER,
-    "OOM": Refusal.LATER,
-    "NOPERM": Refusal.SERVER,
-    "NOAUTH": Refusal.SERVER,
-    "MISCONF": Refusal.SERVER,
-    "NOSCRIPT": Refusal.SERVER,
-    "EXECABORT": Refusal.SERVER,
-    "CROSSSLOT": Refusal.SERVER,
-    "ERR": Refusal.ROW,
-    "WRONGTYPE": Refusal.ROW,
-    "NOGROUP": Refusal.ROW,
-}
+#: First words of temporary refusals, and of refusals of the row unless a part of `_OF_SERVER` follows. Other words mean
+#: `SERVER`.
+_LATER = (
+    *("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"),
+    *("LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "BUSY", "OOM"),
+)
+_OF_ROW = ("ERR", "WRONGTYPE", "NOGROUP")
 
 #: Texts about a missing permission within a script: of Redis 7.0, and of later releases and Valkey.
 _FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
 
-#: Refusals by a part of the text of a reply that begins with ERR.
-_REFUSALS_IN_ERR: dict[str, Refusal] = {
-    "unknown command": Refusal.SERVER,
-    "Unknown Redis command": Refusal.SERVER,
-    "unknown subcommand": Refusal.SERVER,
-    **dict.fromkeys(_FORBIDDEN_IN_SCRIPT, Refusal.SERVER),
-    "running script": Refusal.SERVER,
-    "compiling script": Refusal.SERVER,
-    "not allowed from script": Refusal.SERVER,
-    "Script killed": Refusal.SERVER,
-    "user_script:": Refusal.SERVER,
-}
+#: Parts of replies that begin with ERR and do not depend on the command's arguments.
+_OF_SERVER = (
+    *("unknown command", "Unknown Redis command", "unknown subcommand", *_FORBIDDEN_IN_SCRIPT),
+    *("running script", "compiling script", "not allowed from script", "Script killed", "user_script:"),
+)
 
 #: Part of the refusal of a blocked command whose server has become a replica. Other texts with UNBLOCKED are final.
 _DEMOTED = "instance state changed"
@@ -106,13 +84,12 @@ def refusal_of(reply: object) -> Refusal:
     word = text.partition(" ")[0]
     if word == "UNBLOCKED" and _DEMOTED in text:
         return Refusal.LATER
-    if word == "ERR":
-        for part, meaning in _REFUSALS_IN_ERR.items():
-            if part in text:
-                return meaning
-    if not word.isupper():  # the connector's own text about a row
-        return Refusal.ROW
-    return _REFUSALS.get(word, Refusal.SERVER)
+    if word in _LATER:
+        return Refusal.LATER
+    if word == "ERR" and any(part in text for part in _OF_SERVER):
+        return Refusal.SERVER
+    # Without a code, it is the connector's own text about a row.
+    return Refusal.ROW if word in _OF_ROW or not word.isupper() else Refusal.SERVER
 
 
 def is_transient(reply: Any) -> bool:

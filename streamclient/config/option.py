@@ -160,21 +160,10 @@ class Option:
         return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 
-def option(
-    name: str,
-    kind: Kind[Value],
-    default: Default,
-    meaning: str,
-    *,
-    default_text: str = "",
-    aliases: tuple[str, ...] = (),
-    batch_only: bool = False,
-    streaming_only: bool = False,
-    secret: bool = False,
-) -> Value | Default:
+def option(name: str, kind: Kind[Value], default: Default, meaning: str, **further: Any) -> Value | Default:
     """Return the declaration of a dataclass field for this option; see `Option` for the arguments."""
-    made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
-    declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
+    made = Option(name, kind, default, meaning, **further)
+    declared: Any = field(default=default, repr=not made.secret, metadata={_KEY: made})
     return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
 
 

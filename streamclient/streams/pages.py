@@ -274,14 +274,6 @@ def _failure(connection: Connection, stream: str, command: str, refusal: ReplyEr
     return refused(connection.address, command, refusal, stream)
 
 
-def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
-    try:
-        count, start = array_header(buffer)
-    except ReplyError as refusal:
-        raise _failure(connection, stream, "XRANGE", refusal) from None
-    return decode_page(buffer, start, stop, count) if count > 0 else None
-
-
 def empty_read(stream: str) -> Command:
     """Return a command that reads nothing, to be sent after commands whose replies are suppressed.
 
