@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import decimal
 import io
@@ -104,6 +105,21 @@ def test_other_values_are_refused(value: bytes) -> None:
     """Scalars, truncated values and values with trailing bytes are not recognised."""
     with pytest.raises(UndecodableError):
         Decoder().decode(value)
+
+
+DECODERS = [
+    *(Decoder(form) for form in ("auto", "json", "msgpack")),
+    Decoder("avro", schema=Schema("AVRO", ORDER)),
+    Decoder("protobuf", schema=Schema("PROTOBUF", protobuf.serialized(PROTO))),
+]
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_decoded_or_refused(value: bytes) -> None:
+    """Arbitrary bytes are decoded to JSON or rejected with the documented error, in every format."""
+    for decoder in DECODERS:
+        with contextlib.suppress(UndecodableError):
+            json.dumps(decoder.decode(value).value, allow_nan=False, ensure_ascii=False).encode()
 
 
 def test_a_file_has_the_schema(tmp_path: Path) -> None:
