@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,60 +41,80 @@ def states_of(lines: Iterable[str]) -> list[Any]:
     return found
 
 
-def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple[int, Disk, Engine | None]:
-    """Run the commands until a crash; return the number of acknowledged commands, the disk, and the engine.
+@dataclass
+class Life:
+    """An engine's life until a crash before ``step`` or to its end, and the engine that starts afterwards."""
 
-    The engine is None if its start crashed.
-    """
-    disk = Disk()
-    disk.crash_at = crash_at
-    done, engine = 0, None
-    try:
-        engine = Engine(directory, disk, **settings)
-        for _ in story(engine):
-            done += 1
-    except Crash:
-        pass
-    return done, disk, engine
+    step: int
+    #: Number of acknowledged commands.
+    done: int
+    #: The first engine, or None if its start crashed.
+    engine: Engine | None
+    disk: Disk
+    found: Engine
 
 
-def every_crash(
+def lives(
     tmp_path: Path,
     story: Story,
-    lines: list[str],
     power: bool,
-    again: dict[str, str],
     *,
+    prepare: Callable[[Path], object] = lambda directory: None,
+    again: dict[str, str] | None = None,
     steps: slice = slice(0, None, 1),
     **settings: str,
-) -> int:
-    """Crash before every step in turn, and check that all acknowledged commands are restored.
+) -> Iterator[Life]:
+    """Crash before every step in turn, and at last not at all; then start an engine on the same directory.
 
-    The command in progress may be restored as well. Return the number of steps; ``steps`` has the first step and the
-    increment.
+    ``steps`` has the first step and the increment, and ``again`` the settings of the second engine if they differ.
     """
-    states = states_of(lines)
     step = steps.start
     while True:
         directory = tmp_path / str(step)
         directory.mkdir()
-        done, disk, _ = live(directory, story, step, **settings)
+        prepare(directory)
+        disk = Disk()
+        disk.crash_at = step
+        done, engine = 0, None
+        try:
+            engine = Engine(directory, disk, **settings)
+            for _ in story(engine):
+                done += 1
+        except Crash:
+            pass
         disk.end()
-        if not disk.crashed:
-            return step
         if power:
             disk.lose()
-        found = Engine(directory, Disk(), **{**settings, **again})
+        found = Engine(directory, Disk(), **(settings if again is None else again))
+        yield Life(step, done, engine, disk, found)
+        found.die()
+        if not disk.crashed:
+            assert step > 8
+            return
+        step += steps.step
+
+
+def every_crash(
+    tmp_path: Path, story: Story, lines: list[str], power: bool, steps: slice = slice(0, None, 1), **settings: str
+) -> int:
+    """Check that all acknowledged commands are restored after each crash; return the number of steps.
+
+    The command in progress may be restored as well.
+    """
+    states = states_of(lines)
+    last = 0
+    for life in lives(tmp_path, story, power, steps=steps, **settings):
+        found, last = life.found, life.step
         now = state(found.core)
-        assert now in states[done : done + 2], f"after a crash before step {step} ({disk.calls[-1]})"
+        assert now in states[life.done : life.done + 2], f"after a crash before step {last} ({life.disk.calls[-1]})"
         # The engine continues with the restored data.
         assert found.run("XADD last 1-1 a 1") == b"1-1"
         found.die()
-        if not step % 5:
-            once_more = Engine(directory, Disk(), **{**settings, **again})
+        if not last % 5:
+            once_more = Engine(found.directory, Disk(), **settings)
             assert once_more.run("XLEN last") == 1
             once_more.die()
-        step += steps.step
+    return last
 
 
 def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:
@@ -117,7 +138,7 @@ def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, power):
         engine.run("BGREWRITEAOF")
         yield from commands(engine, _AFTER[2:])
 
-    steps = every_crash(tmp_path, story, _BEFORE + _AFTER, power, {})
+    steps = every_crash(tmp_path, story, _BEFORE + _AFTER, power)
     assert steps > 50
 
 
@@ -133,7 +154,7 @@ def test_a_crash_while_a_rewrite_waits_for_its_thread(tmp_path, power):
         engine.workers.run()
         yield from commands(engine, _AFTER[3:])
 
-    assert every_crash(tmp_path, story, _BEFORE + _AFTER, power, {}, at_once="") > 30
+    assert every_crash(tmp_path, story, _BEFORE + _AFTER, power, at_once="") > 30
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
@@ -148,22 +169,12 @@ def test_a_crash_while_the_first_base_is_made_from_a_snapshot(tmp_path, power):
     engine.die()
     snapshot = (source / "dump.rdb").read_bytes()
     wanted = states_of(_BEFORE)[-1]
-    step = 0
-    while True:
-        directory = tmp_path / f"at-{step}"
-        directory.mkdir()
+
+    def prepare(directory: Path) -> None:
         (directory / "dump.rdb").write_bytes(snapshot)
-        _, disk, _ = live(directory, lambda engine: iter(()), step)
-        disk.end()
-        if not disk.crashed:
-            break
-        if power:
-            disk.lose()
-        found = Engine(directory, Disk())
-        assert state(found.core) == wanted, f"after a crash before step {step} ({disk.calls[-1]})"
-        found.die()
-        step += 1
-    assert step > 8
+
+    for life in lives(tmp_path, lambda engine: iter(()), power, prepare=prepare):
+        assert state(life.found.core) == wanted, f"after a crash before step {life.step} ({life.disk.calls[-1]})"
 
 
 @pytest.mark.parametrize(
@@ -190,22 +201,8 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
 
     states = states_of(_BEFORE + _AFTER)
     allowed = [states[0], states[len(_BEFORE)], states[-1]]
-    step = 0
-    while True:
-        directory = tmp_path / str(step)
-        directory.mkdir()
-        done, disk, engine = live(directory, story, step, appendonly="no")
-        assert engine is not None
-        engine.die()
-        if not disk.crashed:
-            break
-        if power:
-            disk.lose()
-        found = Engine(directory, Disk(), appendonly="no")
-        assert state(found.core) in allowed[done : done + 2]
-        found.die()
-        step += 1
-    assert step > 8
+    for life in lives(tmp_path, story, power, appendonly="no"):
+        assert state(life.found.core) in allowed[life.done : life.done + 2]
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
@@ -225,25 +222,13 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
         yield from commands(engine, _AFTER[1:])
 
     states = states_of(_BEFORE + _AFTER)
-    step = 0
-    while True:
-        directory = tmp_path / str(step)
-        directory.mkdir()
-        done, disk, engine = live(directory, story, step, appendonly="no", at_once="")
-        assert engine is not None
-        in_use = engine.info()["aof_enabled"]
-        engine.die()
-        if not disk.crashed:
-            break
-        if power:
-            disk.lose()
-        found = Engine(directory, Disk())
-        first = len(_BEFORE) + 1
-        allowed = states[first + done : first + done + 2] if in_use else [states[0], states[first]]
-        assert state(found.core) in allowed, f"after a crash before step {step} ({disk.calls[-1]})"
-        found.die()
-        step += 1
-    assert step > 8
+    first = len(_BEFORE) + 1
+    for life in lives(tmp_path, story, power, again={}, appendonly="no", at_once=""):
+        assert life.engine is not None
+        is_in_use = life.engine.info()["aof_enabled"]
+        allowed = states[first + life.done : first + life.done + 2] if is_in_use else [states[0], states[first]]
+        where = f"after a crash before step {life.step} ({life.disk.calls[-1]})"
+        assert state(life.found.core) in allowed, where
 
 
 @pytest.mark.parametrize(
@@ -270,11 +255,7 @@ def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritt
         engine.workers.run()
         yield None
 
-    earlier, later = states_of(_BEFORE)[-1], states_of(new)[-1]
-    step = 0
-    while True:
-        directory = tmp_path / str(step)
-        directory.mkdir()
+    def prepare(directory: Path) -> None:
         first = Engine(directory)
         for words in _BEFORE[:3]:
             first.run(words)
@@ -284,14 +265,8 @@ def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritt
             first.run(words)
         first.close()
         first.die()
-        done, disk, _ = live(directory, story, step, appendonly="no", at_once="")
-        disk.end()
-        if power:
-            disk.lose()
-        found = Engine(directory, Disk())
-        assert state(found.core) in ([later] if done else [earlier, later]), f"after a crash before step {step}"
-        found.die()
-        if not disk.crashed:
-            break
-        step += 1
-    assert step > 8
+
+    earlier, later = states_of(_BEFORE)[-1], states_of(new)[-1]
+    for life in lives(tmp_path, story, power, prepare=prepare, again={}, appendonly="no", at_once=""):
+        allowed = [later] if life.done else [earlier, later]
+        assert state(life.found.core) in allowed, f"after a crash before step {life.step}"

@@ -79,7 +79,7 @@ def test_a_crash_between_any_two_steps(tmp_path, power):
         yield from commands(engine, _AFTER)
         store_all(engine)
 
-    steps = every_crash(tmp_path, story, _BEFORE + _BETWEEN + _AFTER, power, {}, steps=STEPS, **DISK)
+    steps = every_crash(tmp_path, story, _BEFORE + _BETWEEN + _AFTER, power, steps=STEPS, **DISK)
     assert steps > 100
 
 
