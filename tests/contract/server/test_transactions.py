@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.replies import NOT_AN_INTEGER, OK, WRONGTYPE, Error, entries, unknown_command
+from tests.harness.replies import NOT_AN_INTEGER, OK, WRONGTYPE, Error, unknown_command
 from tests.servers.releases import Newest
 
 ABORTED = Error("EXECABORT Transaction discarded because of previous errors.")
@@ -26,10 +26,6 @@ def test_transactions(server: Server) -> None:
     fails does not.
     """
     for dialogue in [
-        [("MULTI", OK), ("SET a 1", QUEUED), ("INCR a", QUEUED), ("EXEC", ["OK", 2]), ("GET a", "2")],
-        [("MULTI", OK), ("EXEC", [])],
-        [("MULTI", OK), ("SET a 1", QUEUED), ("DISCARD", OK), ("GET a", None)],
-        [("EXEC", Error("ERR EXEC without MULTI")), ("DISCARD", Error("ERR DISCARD without MULTI"))],
         [
             ("MULTI", OK),
             ("MULTI", Newest(Error("ERR MULTI calls can not be nested"), valkey=not_inside("multi"))),
@@ -74,13 +70,6 @@ def test_transactions(server: Server) -> None:
             ("EXEC", Error("ERR EXEC without MULTI")),
         ],
         [
-            ("MULTI", OK),
-            ("GET", Error("ERR wrong number of arguments for 'get' command")),
-            ("DISCARD", OK),
-            ("MULTI", OK),
-            ("EXEC", []),
-        ],
-        [
             ("SET s x", OK),
             ("MULTI", OK),
             ("INCR s", QUEUED),
@@ -89,16 +78,6 @@ def test_transactions(server: Server) -> None:
             ("EXEC", [NOT_AN_INTEGER, WRONGTYPE, "OK"]),
             ("GET t", "1"),
         ],
-        [
-            ("MULTI", OK),
-            ("SELECT 1", QUEUED),
-            ("SET a 1", QUEUED),
-            ("SELECT 0", QUEUED),
-            ("GET a", QUEUED),
-            ("EXEC", ["OK", "OK", "OK", None]),
-        ],
-        [("MULTI", OK), ("XADD s 1-1 f v", QUEUED), ("XRANGE s - +", QUEUED), ("EXEC", ["1-1", entries("1-1 f v")])],
-        [("MULTI", OK), ("UNWATCH", QUEUED), ("EXEC", ["OK"])],
     ]:
         server.given("FLUSHALL")
         play(server, dialogue)

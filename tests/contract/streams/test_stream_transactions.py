@@ -21,9 +21,6 @@ TOUCHES = [
     "XADD s MAXLEN 1 3-0 f 3",
     "XDEL s 1-0",
     "XTRIM s MAXLEN 1",
-    "DEL s",
-    "SET s text",
-    "RENAME s t",
 ]
 LEAVES_ALONE = [
     "XACK s g 1-0",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 
 import hiredis
 import pytest
@@ -62,25 +61,6 @@ def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, en
 
 
 # -- many clients -----------------------------------------------------------------------------------------------------
-
-
-def test_a_long_pipeline_does_not_block_other_clients(client: Connection, engine: Running) -> None:
-    """Another client is served while one client's commands take long."""
-    count = 60_000
-    with Connection(engine) as busy:
-        busy.socket.setblocking(False)
-        data = memoryview(hiredis.pack_command(("PING",)) * count)
-        sent = received = asked = 0
-        while received < count * 7:
-            if sent < len(data):
-                with suppress(BlockingIOError):
-                    sent += busy.socket.send(data[sent : sent + (1 << 20)])
-            if received < count * 7 // 2:
-                assert client.run("PING") == b"PONG"
-                asked += 1
-            with suppress(BlockingIOError):
-                received += len(busy.socket.recv(1 << 20))
-        assert asked > 10
 
 
 def test_a_client_may_send_everything_before_it_reads(client: Connection) -> None:

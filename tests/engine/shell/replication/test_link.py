@@ -64,19 +64,6 @@ def test_a_rejection_by_the_master_is_an_error(lines, pattern):
     assert "secret" not in str(caught.value) + repr(WHO)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 1000])
-def test_the_file_ends_at_its_size(size):
-    """The file's bytes are complete wherever the input is cut, and the bytes after the file are returned."""
-    data = b"".join(b"%d" % number for number in range(200))
-    sent = b"\n\n$%d\r\n" % len(data) + data + b"behind"
-    payload, found, rest = Payload(), b"", b""
-    for at in range(0, len(sent), size):
-        part, behind = payload.feed(sent[at : at + size]) if not payload.is_complete else (b"", sent[at : at + size])
-        found += part
-        rest += behind
-    assert (found, rest, payload.received, payload.size) == (data, b"behind", len(data), len(data))
-
-
 @pytest.mark.parametrize("line", [b"-ERR no\r\n", b"$x\r\n", b"$EOF:" + b"m" * 40 + b"\r\n", b"$" + b"1" * 200])
 def test_invalid_data_is_an_error(line):
     """An invalid first line is an error, and so is one without an end."""

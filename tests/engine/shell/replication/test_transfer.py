@@ -67,12 +67,18 @@ def finish(transfer: FullSync) -> None:
         pass
 
 
-@pytest.mark.parametrize("size", [100, 1 << 20])
+@pytest.mark.parametrize("size", [3, 1 << 20])
 def test_the_data_replaces_the_old_data(tmp_path, source, payload, size):
-    """Nothing changes before everything is loaded; then the core has the new data, and no file is left."""
+    """Nothing changes before everything is loaded; then the core has the new data, and no file is left.
+
+    The file ends at its size, wherever the input is cut, and the bytes after it are returned.
+    """
     core, transfer = transfer_of(tmp_path)
-    for at in range(0, len(payload), size):
-        assert transfer.feed(payload[at : at + size]) == b""
+    sent, rest = b"\n\n" + payload + b"behind", b""
+    for at in range(0, len(sent), size):
+        piece = sent[at : at + size]
+        rest += piece if transfer.payload.is_complete else transfer.feed(piece)
+    assert rest == b"behind"
     finish(transfer)
     assert transfer.is_done
     assert transfer.read == transfer.payload.received == transfer.payload.size
