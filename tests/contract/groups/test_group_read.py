@@ -113,13 +113,3 @@ def test_unbalanced(group: Server) -> None:
 def test_plus_is_rejected(group: Server) -> None:
     """``+`` is rejected like ``$``."""
     group.expect("XREADGROUP GROUP g c STREAMS s +", Error(MEANINGLESS.format("+")))
-
-
-@hand_clock
-def test_delivery_times(group: Server) -> None:
-    """Idle times count from the delivery."""
-    group.given("XREADGROUP GROUP g a COUNT 1 STREAMS s >")
-    group.let_pass(30)
-    group.given("XREADGROUP GROUP g a COUNT 1 STREAMS s >")
-    group.let_pass(12)
-    group.expect("XPENDING s g - + 10", [["1-0", "a", 42, 1], ["2-0", "a", 12, 1]])

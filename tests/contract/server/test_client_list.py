@@ -6,11 +6,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import OK, Error
+from tests.harness.replies import OK
 from tests.servers.releases import Newest
-
-WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
-BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")
 
 
 def test_the_fields_of_each_release(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""XADD: fields and values, trim options and their errors."""
+"""XADD: fields and values, trim options and their errors, and approximate trims."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, Error, ent
 
 def wrong_arity(name: str) -> Error:
     return Error(f"ERR wrong number of arguments for '{name}' command")
-
-
-# -- XADD -------------------------------------------------------------------------------------------------------------
 
 
 def test_values_are_bytes(server: Server) -> None:
@@ -116,3 +113,14 @@ def test_errors_before_the_type(server: Server) -> None:
     server.expect("XADD k 0-0 f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
     server.expect("XADD k 1-1 f v g", wrong_arity("xadd"))
     server.expect("XTRIM k MAXLEN x", NOT_AN_INTEGER)
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"), [("MAXLEN ~ 55", 55), ("MAXLEN ~ 0", 0), ("MINID ~ 201", 50), ("MINID ~ 90 LIMIT 3", 161)]
+)
+def test_approximate_trimming_keeps_enough(server: Server, options: str, needed: int) -> None:
+    """``~`` never removes an entry that an exact trim keeps, whatever the size of the server's nodes."""
+    server.given("MULTI", *(f"XADD s {number}-0 f v" for number in range(1, 251)), "EXEC")
+    removed = server.run(f"XTRIM s {options}")
+    server.expect("XRANGE s - +", entries(*(f"{number}-0 f v" for number in range(removed + 1, 251))))
+    assert 250 - removed >= needed

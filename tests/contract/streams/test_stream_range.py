@@ -43,20 +43,6 @@ def test_errors_come_before_the_key(server: Server) -> None:
             server.expect(command, reply)
 
 
-def test_a_long_stream(server: Server) -> None:
-    """Ranges anywhere among thousands of entries are right, forwards and backwards."""
-    for n in range(1, 3001):
-        server.main.send(f"XADD s {n}-{n % 7} n {n}")
-    for _ in range(3000):
-        server.main.receive()
-    everything = server.run("XRANGE s - +")
-    assert [entry[1][1] for entry in everything] == [str(n).encode() for n in range(1, 3001)]
-    assert server.run("XREVRANGE s + -") == everything[::-1]
-    for low, high in [(1, 1), (99, 102), (100, 100), (1, 3000), (2999, 3000), (1234, 1834)]:
-        assert server.run(f"XRANGE s {low} {high}") == everything[low - 1 : high]
-        assert server.run(f"XREVRANGE s {high} {low} COUNT 3") == everything[low - 1 : high][::-1][:3]
-
-
 def test_the_wire_form_of_entries(server: Server) -> None:
     """Entries have the same form in both protocols: an array of an ID and an array of fields and values."""
     server.given("XADD s 1518951480106-0 sensor-id 1234 temperature 19.8")
