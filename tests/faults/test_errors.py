@@ -105,20 +105,6 @@ def test_a_slow_write_is_an_event_of_latency(tmp_path, policy, event):
     assert [(name, worst) for name, *_, worst in engine.run("LATENCY LATEST")] == [(event, 500)]
 
 
-def test_a_block_that_cannot_be_cut_off(tmp_path):
-    """If a partial block cannot be cut off, the file is abandoned and the log is rewritten."""
-    engine = Engine(tmp_path)
-    engine.run("XADD s 1-1 a 1")
-    engine.files.fail("write", errno.EIO)
-    engine.files.fail("cut", errno.EIO)
-    engine.run("XADD s 2-1 a 2")
-    assert engine.log.is_broken
-    engine.files.heal()
-    engine.tick(5)
-    assert engine.run("XADD s 3-1 a 3") == b"3-1"
-    assert restarted(engine).run("XLEN s") == 3
-
-
 @pytest.mark.parametrize("form", ["rdb", "psb"])
 def test_a_snapshot_that_fails(tmp_path, form):
     """After BGSAVE on a full disk the old snapshot stays, and with save points writes are rejected until a save

@@ -173,19 +173,3 @@ def test_a_key_that_expired_before_watch(server: Server) -> None:
     server.client().expect("GET k", None)
     server.given("MULTI", "PING")
     server.expect("EXEC", ["PONG"])
-
-
-def test_a_client_s_own_change_counts(server: Server) -> None:
-    """A client's own write after WATCH fails its transaction too."""
-    play(
-        server,
-        [
-            ("WATCH k", OK),
-            ("SET k 1", OK),
-            ("MULTI", OK),
-            ("PING", QUEUED),
-            ("EXEC", None),
-            ("MULTI", OK),
-            ("EXEC", []),
-        ],
-    )
