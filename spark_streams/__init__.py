@@ -61,7 +61,6 @@ class Options(TypedDict, total=False):
     schemaRegistry_password: str
     schemaRegistry_token: str
     schemaRegistry_caFile: str
-    schemaRegistry_timeoutMs: int | str | timedelta
     schemaRegistry_subject: str
     schemaRegistry_register: bool
     streams: str | Sequence[str]

@@ -56,7 +56,7 @@ _TABLE: dict[str, Condition] = {
         ServerError,
         "The schema registry at {registry} does not answer: {reason}.",
         "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running. For a "
-        "private CA, set schemaRegistry.caFile. To wait longer, raise schemaRegistry.timeoutMs.",
+        "private CA, set schemaRegistry.caFile.",
     ),
     "REGISTRY_LOGIN_REFUSED": Condition(
         ServerError,

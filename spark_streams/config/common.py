@@ -16,7 +16,6 @@ from streamclient.config.option import (
     check_exclusive,
     choice,
     conflict,
-    duration,
     option,
     refuse,
     whole,
@@ -145,7 +144,6 @@ _OF_REGISTRY = (
     "registry_password",
     "registry_token",
     "registry_ca",
-    "registry_timeout",
     "subject",
     "registers",
 )
@@ -196,12 +194,6 @@ class SchemaOptions:
         None,
         "File with the CA certificates to trust for the registry, on every machine that runs tasks.",
         default_text="the certificates in `tls.caFile`, else the system's",
-    )
-    registry_timeout: int = option(
-        "schemaRegistry.timeoutMs",
-        duration(),
-        10_000,
-        "Timeout for a schema, including retries and the schema's references.",
     )
     subject: str | None = option(
         "schemaRegistry.subject",

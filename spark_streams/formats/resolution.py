@@ -162,6 +162,5 @@ def registry_of(options: ReadOptions | WriteOptions) -> Registry | None:
         "password": options.registry_password,
         "token": options.registry_token,
         "tls": Tls(ca_file),
-        "seconds": options.registry_timeout / 1000,
     }
     return parsed("schemaRegistry.url", lambda text: Registry.at(text, **settings), options.registry_url)

@@ -154,11 +154,10 @@ def test_the_registry_has_the_options_of_its_login() -> None:
         "schemaRegistry.url": "https://registry/path/",
         "schemaRegistry.user": "ann",
         "schemaRegistry.password": "secret",
-        "schemaRegistry.timeoutMs": "2s",
     }
     made = resolution.registry_of(read_options(options))
     assert isinstance(made, Registry)
-    assert (made.url, made.user, made.password, made.seconds) == ("https://registry/path", "ann", "secret", 2.0)
+    assert (made.url, made.user, made.password) == ("https://registry/path", "ann", "secret")
     assert made.tls.ca_file == "/ca"
     assert "secret" not in repr(made) + repr(read_options(options))
     separate = resolution.registry_of(read_options({**options, "schemaRegistry.caFile": "/own"}))
