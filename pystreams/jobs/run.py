@@ -83,7 +83,7 @@ class Run:
 
     def address(self) -> Address:
         """Return the server's address, and start an embedded engine if needed. Raises MISSING_SERVER."""
-        server = of_connector.server(of_connector.for_connections(self._options))
+        server = of_connector.server(of_connector.CONNECT.chosen(self._options))
         if isinstance(server, Embedded) and server.directory is None and not self._embedded:
             fail("MISSING_SERVER", job=self.name)
         return launcher.started(server)
@@ -99,7 +99,7 @@ class Run:
     def read_options(self, **options: object) -> dict[str, Any]:
         """Return the options of a read: those of the job that are not None, and those of the user, which override."""
         self.address()
-        return {**_given(options), **of_connector.for_reads(self._options)}
+        return {**_given(options), **of_connector.READ.chosen(self._options)}
 
     def read_stream(
         self,
@@ -133,7 +133,7 @@ class Run:
 
     def write(self, rows: DataFrame, **options: object) -> None:
         """Append rows to a stream. In the batch function of a streaming query, each batch is written exactly once."""
-        found = {**_given(options), **of_connector.for_writes(self._options)}
+        found = {**_given(options), **of_connector.WRITE.chosen(self._options)}
         rows.write.format("pystreams").options(**found).mode("append").save()
 
     # The query
@@ -148,7 +148,7 @@ class Run:
         writer = writer.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
         writer = writer.option("checkpointLocation", self.checkpoint)
         query = writer.start() if table is None else writer.toTable(table)
-        connection = of_connector.for_connections(self._options)
+        connection = of_connector.CONNECT.chosen(self._options)
         monitor = StreamMonitor(**{**connection, "url": self.address().url})  # type: ignore[arg-type]
         try:
             _watch(self, query, monitor)

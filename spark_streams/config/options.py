@@ -13,7 +13,7 @@ each purpose.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from spark_streams.config.common import ColumnOptions, CommonOptions, SchemaOptions
@@ -26,19 +26,6 @@ from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 from streamclient.record_keys import PREFIX
 from streamwire.lazy import difflib
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """An option of another connector. `name`: the option in that connector's spelling. `peer`: the connector.
-
-    `advice`: what to do instead.
-    """
-
-    name: str
-    peer: str
-    advice: str
-
 
 _SPARK_REDIS = {
     "stream.keys": "Set 'stream', or 'streams' for several streams.",
@@ -72,9 +59,9 @@ _STREAMING_WRITES = {
 _AUTO_LOADER = {"rescuedDataColumn": "Name a string column '_rescued' in the schema."}
 _FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
 
-#: Options by name in lower case, as Spark passes them.
+#: Options of other connectors by name in lower case, as Spark passes them: spelling, connector, and what to do instead.
 INSTEAD = {
-    name.lower(): Foreign(name, peer, advice)
+    name.lower(): (name, peer, advice)
     for peer, table in (
         ("spark-redis", _SPARK_REDIS),
         ("Spark's Kafka source", _KAFKA),
@@ -136,6 +123,10 @@ class _Scope:
     def names(self) -> list[str]:
         return [name for _, _, option in self._found.values() for name in option.names]
 
+    def chosen(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the options of this scope among the given options."""
+        return {name: text for name, text in given.items() if name in self}
+
     def spelling(self, name: str) -> str | None:
         """Return the documented spelling of a name; None if this scope has no such option."""
         found = self._found.get(name.lower())
@@ -162,9 +153,9 @@ class _Scope:
         return list(values.values())
 
 
-_CONNECT = _Scope("connections", "connecting", ConnectOptions)
-_READ = _Scope("reads", "reading", ConnectOptions, ReadOptions)
-_WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
+CONNECT = _Scope("connections", "connecting", ConnectOptions)
+READ = _Scope("reads", "reading", ConnectOptions, ReadOptions)
+WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
@@ -181,7 +172,7 @@ def check_read(given: Mapping[str, str], *, streaming: bool | None = None) -> No
 def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOptions, ReadOptions]:
     zone = next((text for name, text in given.items() if name.lower() == SESSION_ZONE.lower()), None)
     named = {name: text for name, text in given.items() if name.lower() != SESSION_ZONE.lower()}
-    connect, read = _READ.parse(named, streaming=streaming)
+    connect, read = READ.parse(named, streaming=streaming)
     options = ReadOptions(**read, session_zone=zone)
     if streaming is False and options.group is not None and "group" not in options.starting.kinds:
         refuse(options, "group", "a batch read uses it only with startingOffsets=group: remove it")
@@ -201,48 +192,33 @@ def check_streaming_write(given: Mapping[str, str]) -> None:
 
 def _write(given: Mapping[str, str], *, streaming: bool) -> tuple[ConnectOptions, WriteOptions]:
     remaining = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
-    connect, write = _WRITE.parse(remaining, streaming=streaming)
+    connect, write = WRITE.parse(remaining, streaming=streaming)
     return ConnectOptions(**connect), WriteOptions(**write)
 
 
 def server(given: Mapping[str, str]) -> Address | Embedded:
     """Return the server named by connection options. Other options are refused."""
-    (connect,) = _CONNECT.parse(given)
+    (connect,) = CONNECT.parse(given)
     return ConnectOptions(**connect).server()
 
 
 def of_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return the connection options that this process's environment adds to those of a read or write."""
-    (connect,) = _CONNECT.parse(for_connections(given))
+    (connect,) = CONNECT.parse(CONNECT.chosen(given))
     return ConnectOptions(**connect).of_environment()
-
-
-def for_connections(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a connection among the given options."""
-    return {name: text for name, text in given.items() if name in _CONNECT}
-
-
-def for_reads(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that reads have among the given options."""
-    return {name: text for name, text in given.items() if name in _READ}
-
-
-def for_writes(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that writes have among the given options."""
-    return {name: text for name, text in given.items() if name in _WRITE}
 
 
 def check_names(given: Iterable[str]) -> None:
     """Raise UNKNOWN_OPTION for a name that is an option of neither reads nor writes."""
     for name in given:
-        if name not in _READ and name not in _WRITE and name.lower() not in _OF_SPARK:
-            _refuse(name, _READ, _WRITE)
+        if name not in READ and name not in WRITE and name.lower() not in _OF_SPARK:
+            _refuse(name, READ, WRITE)
 
 
 def dotted(name: str) -> str:
     """Return the option's name for a Python identifier: `tls.caFile` for `tls_caFile`."""
     other = name.replace("_", ".")
-    return other if other in _READ or other in _WRITE else name
+    return other if other in READ or other in WRITE else name
 
 
 def check_values(given: Mapping[str, str]) -> None:
@@ -250,7 +226,7 @@ def check_values(given: Mapping[str, str]) -> None:
     of a read. A missing stream is not an error.
     """
     check_names(given)
-    if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
+    if all(name in READ for name in given) or not all(name in WRITE for name in given):
         table = options_of(ReadOptions)
         names = {name.lower() for field in ("stream", "stream_list", "pattern") for name in table[field].names}
         _read(given if names & {name.lower() for name in given} else {**given, "streamPattern": "*"}, None)
@@ -263,8 +239,9 @@ def _refuse(name: str, *scopes: _Scope) -> NoReturn:
     doing = " or ".join(scope.doing for scope in scopes)
     instead = INSTEAD.get(name.lower())
     if instead is not None:
-        fail("FOREIGN_OPTION", option=instead.name, peer=instead.peer, instead=instead.advice)
-    for other in (_READ, _WRITE):
+        own, peer, replacement = instead
+        fail("FOREIGN_OPTION", option=own, peer=peer, instead=replacement)
+    for other in (READ, WRITE):
         spelling = other.spelling(name)
         if spelling is not None:
             fail("OPTION_ELSEWHERE", option=spelling, there=other.doing, here=doing)

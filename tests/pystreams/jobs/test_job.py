@@ -125,9 +125,9 @@ def test_options_are_split_by_use() -> None:
     """Reads, writes and connections get the options that they have; others are unknown."""
     given = {"MAXPARTITIONS": "2", "writeMode": "staged", "timeZone": "UTC", "user": "u"}
     common = {"timeZone": "UTC", "user": "u"}
-    assert options.for_reads(given) == {"MAXPARTITIONS": "2", **common}
-    assert options.for_writes(given) == {"writeMode": "staged", **common}
-    assert options.for_connections(given) == {"user": "u"}
+    assert options.READ.chosen(given) == {"MAXPARTITIONS": "2", **common}
+    assert options.WRITE.chosen(given) == {"writeMode": "staged", **common}
+    assert options.CONNECT.chosen(given) == {"user": "u"}
 
 
 def test_an_error_within_the_query_plan_is_not_shown() -> None:
