@@ -382,7 +382,7 @@ class SlotTransaction:
 
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have the written rows. Raises NOT_REPLICATED if too few have them in time."""
-        ReplicaWait(self._connection, self.fences, self._terms.options, self._link).wait()
+        wait_for_replicas(self._connection, self.fences, self._terms.options, self._link)
 
 
 def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
@@ -399,59 +399,46 @@ def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command
     return commands
 
 
-class ReplicaWait:
-    """Waits until replicas have the rows of these fences, which are all in one slot.
+def wait_for_replicas(
+    connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
+) -> None:
+    """Wait until enough replicas have the rows of these fences, which are all in one slot.
 
-    `link`: the link on which the rows were written.
+    `link`: the link on which the rows were written. Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
     """
 
-    def __init__(
-        self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
-    ) -> None:
-        self._connection = connection
-        self._fences = fences
-        self._options = options
-        self._link = link
+    def lost(_: BaseException) -> None:
+        nonlocal link
+        connection.drop(link)
+        link = None
 
-    def wait(self) -> None:
-        """Wait until enough replicas have the rows.
-
-        Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
-        """
-        if not self._connection.retry(lambda: self._attempt() or None, lambda _: self._lost()):
-            fail("WRITE_CONTENDED", address=self._connection.address)
-
-    def _lost(self) -> None:
-        self._connection.drop(self._link)
-        self._link = None
-
-    def _attempt(self) -> bool:
-        options, fences = self._options, self._fences
-        link = self._link
-        if link is None or not self._connection.keeps(link):
-            link = self._connection.link(fences[0].stream)
+    def attempt() -> bool | None:
+        nonlocal link
+        if link is None or not connection.keeps(link):
+            new = connection.link(fences[0].stream)
             # A new link may reach a server that took over without the writes that the old server acknowledged. The
             # fences show whether it has them.
-            replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
+            replies = new.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
             for fence, values in zip(fences, replies, strict=True):
                 if isinstance(values, ResponseError):
-                    return self._refused(values, "HMGET", link)
+                    connection.learn_or_raise(values, "HMGET", new)
+                    return None
                 fence.update(values)
-        self._link = link
+            link = new
         # WAIT covers only writes of its own connection. Another write on this connection makes WAIT cover all earlier
         # writes to the server.
         touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
         touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
         for reply in (touched, replicas):
             if isinstance(reply, ResponseError):
-                return self._refused(reply, "WAIT", link)
+                connection.learn_or_raise(reply, "WAIT", link)
+                return None
         if replicas < options.wait_replicas:
-            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
+            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=connection.address)
         return True
 
-    def _refused(self, reply: ResponseError, command: str, link: Link) -> bool:
-        self._connection.learn_or_raise(reply, command, link)
-        return False
+    if not connection.retry(attempt, lost):
+        fail("WRITE_CONTENDED", address=connection.address)
 
 
 # --- Staged rows

@@ -38,7 +38,7 @@ from typing import Any, NoReturn
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.encoding import runs, trim_commands
-from spark_streams.write.exactly_once import Entry, LinkOwners, ReplicaWait, SlotTransaction, Terms, unpack_rows
+from spark_streams.write.exactly_once import Entry, LinkOwners, SlotTransaction, Terms, unpack_rows, wait_for_replicas
 from spark_streams.write.executor import (
     claim,
     close_ledger,
@@ -331,7 +331,7 @@ class Mover:
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have the moved rows."""
         if self.fence.rows > self._rows.base.rows:
-            ReplicaWait(self._connection, [self.fence], self._terms.options, None).wait()
+            wait_for_replicas(self._connection, [self.fence], self._terms.options, None)
 
     def _is_there(self, state: ChunkState, values: Values, record: Values, is_staged: int) -> bool:
         """Return whether the chunk is in the stream. Raises an error if it is neither there nor staged, or if the fence
