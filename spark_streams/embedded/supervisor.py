@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -25,11 +24,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from spark_streams.embedded.drivers import PREFIX, Process
 
 _STOP_SECONDS = 5.0  # time after which an engine that does not stop is killed
-_LOOK_SECONDS = 0.5  # polling interval on systems without notification of the driver's end
+_LOOK_SECONDS = 0.5  # interval at which the driver is looked up
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # option of prctl: a signal for this process when its parent ends
 _NAME = "processes"
 
@@ -72,13 +73,9 @@ def main(arguments: list[str], stop_seconds: float = _STOP_SECONDS) -> int:
     directory, driver = Path(name), Process.parse(driver_name)
     if driver is None:
         raise ValueError(f"{driver_name!r} does not name a process")
-    woken, waking = os.pipe()
-    os.set_blocking(woken, False)
-    for number, mark in (
-        (signal.SIGCHLD, b" "),
-        *((each, b".") for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)),
-    ):
-        signal.signal(number, lambda *_, mark=mark: os.write(waking, mark))
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGCHLD, *_STOPS):
+        signal.signal(number, lambda received, _: signals.put(received))
     engine = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -88,7 +85,10 @@ def main(arguments: list[str], stop_seconds: float = _STOP_SECONDS) -> int:
     try:
         Record(Process.of(os.getpid()), Process.of(engine.pid)).write(directory)
         os.close(int(lock))
-        _wait(engine, driver, woken)
+        while engine.poll() is None and driver.runs():
+            with contextlib.suppress(Empty):
+                if signals.get(timeout=_LOOK_SECONDS) in _STOPS:
+                    break
         if engine.poll() is not None:
             return int(abs(engine.returncode))
         remove_record(directory)
@@ -101,20 +101,6 @@ def main(arguments: list[str], stop_seconds: float = _STOP_SECONDS) -> int:
         engine.wait()
         if not driver.runs():
             _remove(directory)
-
-
-def _wait(engine: subprocess.Popen[bytes], driver: Process, woken: int) -> None:
-    """Wait until the engine or the driver has ended, or a signal has asked for the end by a dot in the pipe `woken`."""
-    watched = [woken]
-    seconds: float | None = _LOOK_SECONDS
-    if hasattr(os, "pidfd_open"):
-        with contextlib.suppress(OSError):
-            watched, seconds = [woken, os.pidfd_open(driver.pid)], None
-    signals = b""
-    while b"." not in signals and engine.poll() is None and driver.runs():
-        select.select(watched, [], [], seconds)
-        with contextlib.suppress(BlockingIOError):
-            signals = os.read(woken, 1 << 10)
 
 
 def _die_with_parent() -> Callable[[], None] | None:
