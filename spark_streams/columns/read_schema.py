@@ -128,24 +128,18 @@ class ReadSchema:
         arrow = arrow_schema(schema)
         if options is None:
             return cls(arrow)
-        null_value = None if options.null_value is None else options.null_value.encode()
-        epochs = epochs_of(options.timestamp_format)
-        requires = options.requires_fields
-        json_values = options.value_format == "debezium"
-        row_field = options.row_field
-        home = options.session_zone
         return cls(
             arrow,
             options.mode,
             corrupt,
-            row_field,
-            json_values,
-            null_value,
-            options.zone,
-            home,
-            epochs,
-            requires,
-            reader,
+            options.row_field,
+            is_debezium=options.value_format == "debezium",
+            null_value=None if options.null_value is None else options.null_value.encode(),
+            zone=options.zone,
+            home=options.session_zone,
+            epochs=epochs_of(options.timestamp_format),
+            requires_fields=options.requires_fields,
+            reader=reader,
         )
 
     def in_session(self) -> ReadSchema:

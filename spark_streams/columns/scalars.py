@@ -172,7 +172,7 @@ def _exact(value: Any) -> str:
     if isinstance(value, Number):
         return value.text
     if isinstance(value, float):
-        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+        return float_to_json(value)
     return str(value) if isinstance(value, decimal.Decimal) else dump(value)
 
 

@@ -23,6 +23,7 @@ from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
     Change,
+    Plan,
     RecordField,
     RecordReader,
     check_fields,
@@ -251,18 +252,15 @@ class AvroReader(RecordReader):
         return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields.
+@dataclass(frozen=True, eq=False)
+class _Plan(Plan):
+    """Decoder of values with one schema: `read` decodes a record.
 
     `changed` converts a decoded record's values to values for Arrow.
     """
 
     read: avro.Reader
-    fields: dict[str, RecordField]
     changed: Callable[[Any], Any]
-
-    __hash__ = object.__hash__
 
 
 @functools.lru_cache(maxsize=1000)
@@ -274,7 +272,7 @@ def _plan(schema: Schema, source: str) -> _Plan:
     except UndecodableError as cause:
         raise error("SCHEMA_UNUSABLE", source=source, reason=cause) from cause
     changed = members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
-    return _Plan(avro.Reader(avro.parsed(schema, source, raw=True)), fields, changed)
+    return _Plan(fields, avro.Reader(avro.parsed(schema, source, raw=True)), changed)
 
 
 def _record(found: avro.Parsed, source: str) -> Any:

@@ -11,11 +11,13 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_streams.columns import conversion, json_values, json_writer
 from spark_streams.columns.conversion import has_text, is_nested, nullable, nullable_offsets, with_scalars
@@ -169,11 +171,11 @@ class RecordField:
     is_writable: bool = True
 
 
-class Plan(Protocol):
+@dataclass(frozen=True, eq=False)
+class Plan:
     """Types of the fields of records with one schema."""
 
-    @property
-    def fields(self) -> Mapping[str, RecordField]: ...
+    fields: dict[str, RecordField]
 
 
 @dataclass(frozen=True)
@@ -252,22 +254,6 @@ def spark_fields(kinds: Mapping[str, Any]) -> list[spark.StructField]:
     return [spark.StructField(name, spark_type(kind)) for name, kind in kinds.items()]
 
 
-_SPARK: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (pa.types.is_boolean, "BooleanType"),
-    (pa.types.is_int32, "IntegerType"),
-    (pa.types.is_integer, "LongType"),
-    (pa.types.is_float32, "FloatType"),
-    (pa.types.is_floating, "DoubleType"),
-    (pa.types.is_string, "StringType"),
-    (pa.types.is_binary, "BinaryType"),
-    (pa.types.is_date, "DateType"),
-    (pa.types.is_time, "TimeType"),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, "TimestampNTZType"),
-    (pa.types.is_timestamp, "TimestampType"),
-    (pa.types.is_duration, "DayTimeIntervalType"),
-)
-
-
 def spark_type(kind: Any) -> spark.DataType:
     """Return the type of a column for values of an Arrow type."""
     types = pa.types
@@ -277,10 +263,10 @@ def spark_type(kind: Any) -> spark.DataType:
         return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
     if types.is_struct(kind) and not conversion.is_variant(kind):
         return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
-    if types.is_decimal(kind):
-        return spark.DecimalType(kind.precision, kind.scale)
-    name = next((name for is_kind, name in _SPARK if is_kind(kind)), "StringType")
-    made: spark.DataType = getattr(spark, name, spark.StringType)()
+    try:
+        made = from_arrow_type(pa.time64("us") if types.is_time(kind) else kind, True)
+    except PySparkException:
+        return spark.StringType()
     return made if has_text(made) else spark.StringType()
 
 

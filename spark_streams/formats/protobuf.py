@@ -20,7 +20,15 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error
-from spark_streams.formats.base import RecordField, RecordReader, check_fields, spark_fields, stored, value_refused
+from spark_streams.formats.base import (
+    Plan,
+    RecordField,
+    RecordReader,
+    check_fields,
+    spark_fields,
+    stored,
+    value_refused,
+)
 from streamclient.formats import protobuf
 from streamclient.formats.protobuf import Messages
 from streamclient.formats.schemas import (
@@ -124,18 +132,15 @@ def _messages(schema: Schema, source: str) -> Messages:
     return Messages(schema, source)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Reader of messages of one class: the message class, its fields, and a function for each field that returns its
+@dataclass(frozen=True, eq=False)
+class _Plan(Plan):
+    """Reader of messages of one class: its fields, the message class, and a function for each field that returns its
     value, ready for Arrow, from a message.
     """
 
     kind: Any
-    fields: dict[str, RecordField]
     getters: dict[str, Callable[[Any], Any]]
     messages: Messages
-
-    __hash__ = object.__hash__
 
 
 @functools.lru_cache(maxsize=1000)
@@ -144,7 +149,7 @@ def _plan(messages: Messages, kind: Any) -> _Plan:
         fields, getters = _Making(messages, Budget(MEMBERS)).members(kind.DESCRIPTOR, ())
     except UndecodableError as cause:
         raise error("SCHEMA_UNUSABLE", source=messages.source, reason=cause) from cause
-    return _Plan(kind, fields, getters, messages)
+    return _Plan(fields, kind, getters, messages)
 
 
 @dataclass(frozen=True)
