@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]
-       python -m engine check PATH
+       python -m engine check PATH [--fix]
 
 FILE is a configuration file in the form of redis.conf (conf/engine.conf lists the directives, with comments). Any
 directive can also be a flag, which overrides the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. With --port 0

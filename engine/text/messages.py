@@ -51,11 +51,6 @@ def left_out(name: bytes, family: bytes) -> bytes:
     return text % (name[:128].replace(b"|", b" "), family)
 
 
-def unsupported_value(kind: str) -> bytes:
-    """Return RESTORE's error for a value of a type that the engine does not store."""
-    return b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode()
-
-
 def subcommand_arguments(container: bytes, word: bytes) -> bytes:
     """Return the error for an unknown subcommand, or for wrong arguments of a subcommand."""
     return b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (

@@ -5,6 +5,8 @@ Readers count the keys of each such type to the end of the data, so that one err
 
 from __future__ import annotations
 
+from engine.core.protocol.replies import CommandError
+
 
 class DamagedError(Exception):
     """The bytes are damaged, or contain something unknown.
@@ -93,3 +95,11 @@ class UnsupportedTypesError(ForeignError):
 
     def __init__(self, found: UnsupportedTypes) -> None:
         super().__init__(found.offset, f"this engine stores streams and not these types: {found}")
+
+
+class UnsupportedValueError(CommandError):
+    """RESTORE's error for a value of the type ``kind``, which the engine does not store."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(b"ERR unsupported value: this engine stores streams; %b need Redis or Valkey" % kind.encode())
+        self.kind = kind

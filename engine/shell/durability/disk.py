@@ -217,7 +217,12 @@ class DiskDurability(Durability):
         LOG.info("loaded %d keys from %s in %s", keys, source, self.snapshots.path.parent)
 
     def _open_log(self) -> None:
-        if not self.log_files.open():
+        if self.log_files.left_out:
+            # Logs cannot be continued without the keys that were left out.
+            self.snapshots.keep_originals()
+            self.log_files.keep_original()
+            self.log_files.rewrite_now()
+        elif not self.log_files.open():
             self.log_files.rewrite_now()
         self.log_files.clear_temporaries()
         self._wants_log = True
@@ -585,7 +590,7 @@ class DiskDurability(Durability):
             *self.log_files.facts().items(),
             ("aof_last_write_status", "err" if self.log.trouble else "ok"),
             *(self.log_files.sizes() | self.log.facts() if self.logging else {}).items(),
-            ("engine_loading_left_out", self.snapshots.left_out),
+            ("engine_loading_left_out", self.snapshots.left_out + self.log_files.left_out),
             ("engine_loading_seconds", f"{self._loading_seconds:.3f}"),
             *self.keeping.facts().items(),
         ]

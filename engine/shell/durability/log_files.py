@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.changes import Effects
 from engine.core.keyspace.image import Image
 from engine.shell.durability import psb, rdb_file
@@ -40,7 +40,7 @@ from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.log import Log, TornError, as_block, encode_effects
 from engine.shell.durability.position import LINE_SIZE, Position, line_at
-from engine.shell.durability.recovery import LoadError, Replay
+from engine.shell.durability.recovery import LeftOutKeys, LoadError, Replay, original_names, refusal
 from engine.shell.durability.segments import SegmentFiles
 from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
@@ -173,25 +173,22 @@ def load_file(
     data: memoryview,
     core: Core,
     segments: SegmentFiles | None,
+    left_out: LeftOutKeys,
     now_us: int,
     relieve: Callable[[], None] = lambda: None,
 ) -> int:
-    """Load one file of a log; return where its last command ends.
+    """Load one file of a log, except keys of types that the engine does not store; return where its last command ends.
 
-    Raises DamagedError, a ForeignError if the file has types that the engine does not store, or TornError if the file
-    ends in an incomplete command.
+    Raises DamagedError, or TornError if the file ends in an incomplete command.
     """
-    found = UnsupportedTypes()
     begin = 0
     if psb.is_snapshot(data) or name.endswith(BASE_SUFFIX):
-        psb.load(data, core, segments=segments, left_out=found)
+        psb.load(data, core, segments=segments, left_out=left_out)
         begin = len(data)
     elif rdb_file.is_rdb(data):
         # In a file of Redis before 7.0, commands follow the RDB data.
-        begin = rdb_file.load(data, core, found, expire=False).offset
-    if found:
-        raise UnsupportedTypesError(found)
-    replay = Replay(core, now_us, relieve)
+        begin = rdb_file.load(data, core, left_out, expire=False).offset
+    replay = Replay(core, now_us, relieve, left_out)
     try:
         replay.run(data[begin:])
     except (DamagedError, TornError) as error:
@@ -247,6 +244,8 @@ class LogFiles(Writing):
         self._older_size = 0
         #: Position of the loaded data in a replication history, from the last line of the log.
         self.position: Position | None = None
+        #: Number of items of the loaded files that were left out because of their type.
+        self.left_out = 0
         #: Pause in seconds before the next automatic rewrite after a failure.
         self._pause = _FIRST_PAUSE
         #: Number of times in a row that `is_prepared` has returned False.
@@ -336,11 +335,12 @@ class LogFiles(Writing):
         if missing:
             raise LoadError(self._manifest_path, None, f"the manifest names missing files: {missing}")
         last = next((entry for entry in reversed(files) if self._size_of(entry)), None)
+        left_out, torn_at = LeftOutKeys(self._core.databases), -1
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
             try:
-                end = load_file(entry.name, data, self._core, self._segments, now_us, self._relieve)
+                end = load_file(entry.name, data, self._core, self._segments, left_out, now_us, self._relieve)
                 # The position line must follow the last command, because a value in a command may look like a line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
@@ -350,7 +350,15 @@ class LogFiles(Writing):
                 if entry is not last or not cut:
                     how = "" if entry is not last else " (aof-load-truncated yes would truncate it there)"
                     raise LoadError(path, error.offset, "the file ends in the middle of a command" + how) from None
-                self._cut(path, error.offset)
+                torn_at = error.offset
+        left_out.settle()
+        self.left_out = left_out.total
+        if left_out:
+            if not self._core.config.flag("skip-unsupported-types"):
+                raise LoadError(self.directory, None, refusal(left_out))
+            LOG.warning("%s: left out %s (skip-unsupported-types)", self.directory, left_out)
+        elif last is not None and torn_at >= 0:
+            self._cut(self._path(last), torn_at)
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 
@@ -393,6 +401,29 @@ class LogFiles(Writing):
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
         return True
+
+    def keep_original(self) -> None:
+        """Keep the files that were loaded in part, before they are replaced: give each a second name in a directory
+        that any server with these types can load. Raises OSError on failure.
+        """
+        files, documents = self._files, self._segments.documents
+        # The manifest comes last, and completes the directory.
+        paths = [*map(self._path, self.manifest.files), self._manifest_path]
+
+        def is_free(target: Path) -> bool:
+            # After a crash, names that it has are names of these files.
+            others = [(path, target / path.name) for path in paths]
+            return all(files.size(other) < 0 or files.is_same(path, other) for path, other in others)
+
+        folder = next(filter(is_free, original_names(self.directory)))
+        files.make_directory(folder)
+        for path in paths:
+            if files.size(folder / path.name) < 0:
+                files.link(path, folder / path.name)
+            documents.note(folder / path.name, documents.named_by(path))
+        files.sync_directory(folder)
+        files.sync_directory(folder.parent)
+        LOG.warning("kept the original of %s as %s", self.directory, folder)
 
     def make_directory(self) -> None:
         """Make the directory of the files if it does not exist."""

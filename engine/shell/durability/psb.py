@@ -392,14 +392,12 @@ def decode(
     offset: int,
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
-    *,
-    only_count: bool = False,
 ) -> int:
     """Load the keys in the part of records at ``offset`` into ``core``; return their number. ``pause`` is called
     repeatedly.
 
     Keys of types that the engine does not store are counted in ``left_out``. ``segments``: the segment files that
-    records may refer to. ``only_count``: load no key after the first that is left out.
+    records may refer to.
     """
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0
@@ -408,7 +406,7 @@ def decode(
         while (record := reader.gets()) is not _NOTHING:
             if record[3] in UNSUPPORTED:
                 _leave_out(record, left_out, offset)
-            elif not (only_count and left_out):
+            else:
                 _restore(record, parts, core, pause, segments)
                 count += 1
     except UnreadableError as error:
@@ -625,15 +623,12 @@ def load(
     core: Target,
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
-    *,
-    skip_unsupported: bool = False,
     left_out: UnsupportedTypes | None = None,
 ) -> int:
     """Load the keys of a mapped snapshot into a core without keys; return their number.
 
-    Raises DamagedError if the snapshot is damaged. Keys of types that the engine does not store are counted in
-    ``left_out``. Unless ``skip_unsupported``, the caller discards the core if there are such keys, so no key is loaded
-    after the first one.
+    Raises DamagedError if the snapshot is damaged. Keys of types that the engine does not store are left out and
+    counted in ``left_out``.
 
     Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
     called repeatedly, so that a thread can yield to other threads.
@@ -646,7 +641,7 @@ def load(
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
             offset = directory[3 * number]
-            keys += decode(part, parts, core, found, offset, pause, segments, only_count=not skip_unsupported)
+            keys += decode(part, parts, core, found, offset, pause, segments)
     return keys
 
 

@@ -106,7 +106,6 @@ def load(data: memoryview, core: Core, left_out: UnsupportedTypes, *, expire: bo
         core.databases,
         value_reader.makers(core.config, core.streams.new),
         now=core.changes.now if expire else None,
-        skip_unsupported=core.config.flag("skip-unsupported-types"),
         left_out=left_out,
     )
     while loading.step():

@@ -8,11 +8,14 @@ block.
 Redis writes some commands in a form that it accepts only from itself; `as_client_command` converts them to the form
 that clients may send. Every command must succeed: after a failure, later commands would run on different data than on
 the master or before the crash. So an error means that the file is damaged, and loading fails with the file and offset.
+
+Values of types that the engine does not store are left out of a log (`LeftOutKeys`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +23,139 @@ import hiredis
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core, FatalError
-from engine.core.formats.damage import DamagedError, ForeignError
+from engine.core.formats.damage import (
+    FIELD_EXPIRY,
+    DamagedError,
+    ForeignError,
+    UnsupportedTypes,
+    UnsupportedTypesError,
+    UnsupportedValueError,
+    shown,
+    shown_library,
+)
+from engine.core.keyspace.database import Database, Value
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd import ADD_OPTIONS, TRIM_OPTIONS, divide
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
+from engine.core.table.registry import called_by
 from engine.core.table.unsupported import family_of
 from engine.shell.durability.log import Piece, TornError, pieces, written_size
 from engine.shell.observation.log_lines import LOG
 from engine.text import messages
 from engine.wire.bulk import Scanner
 
+#: Commands that treat a value of any type alike at their first key.
+_OF_ANY_TYPE = frozenset(b"copy del expire expireat move persist pexpire pexpireat rename renamenx unlink".split())
+#: Commands that change a string or hash in place, so that it keeps what the engine lacks, such as fields that expire.
+_IN_PLACE = frozenset(b"append decr decrby incr incrby hset hsetnx hmset hdel hincrby".split())
+#: Families whose values are strings or hashes, so that the commands of `_IN_PLACE` may change them.
+_LIKE_OURS = frozenset(
+    (
+        FIELD_EXPIRY,
+        "SETEX and PSETEX (unlike SET with EX or PX)",
+        "other hash commands",
+        "other string commands",
+        "bit commands",
+        "HyperLogLogs",
+    )
+)
+
+
+class LeftOutKeys(UnsupportedTypes):
+    """The keys of one log that are left out because of their type.
+
+    While the log is loaded, a mark is the value of such a key, so that the log's commands rename, copy, swap or delete
+    it like any other value. Lists, sets and sorted sets disappear with their last element. So a command that succeeds
+    only on another type replaces the mark. At the end, `settle` removes the marks and counts them.
+    """
+
+    def __init__(self, databases: list[Database]) -> None:
+        super().__init__()
+        self._databases = databases
+        #: The mark of each type: a string that is recognised by its identity.
+        self._marks: dict[str, bytes] = {}
+
+    def add_key(self, kind: str, key: bytes, db: int, offset: int) -> None:  # noqa: ARG002 - for other sources
+        """Leave out a key, whose value has the type ``kind``."""
+        self._databases[db].set(key, self._marks.setdefault(kind, b"left out: %b" % kind.encode()))
+
+    def _kind(self, value: Value | None) -> str | None:
+        """Return the type of a value that is left out; None for other values."""
+        return next((kind for kind, mark in self._marks.items() if mark is value), None)
+
+    def settle(self) -> None:
+        """Remove the keys that are left out, and count them. Call this once, after the last command."""
+        for db in self._databases if self._marks else ():
+            for key, value, _ in db.items():
+                kind = self._kind(value)
+                if kind is not None:
+                    super().add_key(kind, key, db.index, 0)
+                    db.delete(key)
+
+    def leaves_out(self, db: Database, argv: list[bytes], offset: int) -> bool:
+        """Return whether a command must not run: the engine lacks it, or it changes a value that is left out."""
+        name, family = argv[0].lower(), family_of(argv[0])
+        if family is not None:
+            keys = _changed_keys(name, argv)
+            for key in keys:
+                self.add_key(family.decode(), key, db.index, offset)
+            if not keys:
+                is_library = name == b"function" and len(argv) > 1
+                self.add(family.decode(), shown_library(argv[-1]) if is_library else f"'{shown(name)}'", offset)
+            return True
+        command = called_by(argv) if self._marks else None
+        if command is None or not command.arity_fits(len(argv)):
+            return False
+        places = [(db, key) for key in command.keys.of(argv)]
+        if name == b"move":
+            places.append((self._databases[int(argv[2])], argv[1]))
+        elif name == b"copy" and b"DB" in (options := [word.upper() for word in argv[3:]]):
+            places[1] = self._databases[int(options[options.index(b"DB") + 1])], argv[2]
+        for number, (where, key) in enumerate(places):
+            kind = self._kind(where.get(key))
+            if kind is None or (name in _OF_ANY_TYPE and not number):
+                continue
+            if name in _IN_PLACE and kind in _LIKE_OURS:
+                return True
+            where.delete(key)
+        return False
+
+
+def _changed_keys(name: bytes, argv: list[bytes]) -> list[bytes]:
+    """Return the keys that an unsupported command may change; the scripts of old servers name theirs."""
+    number = int(argv[1]) if name == b"msetex" else int(argv[2]) if name in (b"eval", b"evalsha") else 0
+    words = [word.upper() for word in argv]
+    if name in (b"sort", b"georadius", b"georadiusbymember"):
+        return [argv[at + 1] for at, word in enumerate(words[:-1]) if word in (b"STORE", b"STOREDIST")]
+    return {
+        b"function": [],
+        b"script": [],
+        b"eval": argv[3 : 3 + number],
+        b"evalsha": argv[3 : 3 + number],
+        b"bitop": argv[2:3],
+        b"msetnx": argv[1::2],
+        b"msetex": argv[2 : 2 + 2 * number : 2],
+        b"rpoplpush": argv[1:3],
+        b"brpoplpush": argv[1:3],
+        b"lmove": argv[1:3],
+        b"blmove": argv[1:3],
+        b"smove": argv[1:3],
+    }.get(name, argv[1:2])
+
 
 class Commands:
     """Runs commands for ``session``, in order, at the time ``now_us``. The core must be in replay mode.
 
-    Errors report the offset of a command in its file or in a master's stream.
+    Errors report the offset of a command in its file or in a master's stream. ``left_out``: keys that are left out
+    because of their type; None if commands that concern such types fail.
     """
 
-    def __init__(self, core: Core, session: Session, now_us: int) -> None:
+    def __init__(self, core: Core, session: Session, now_us: int, left_out: LeftOutKeys | None = None) -> None:
         self._core = core
         self._session = session
+        self._left_out = left_out
         self.now_us = now_us
         #: Commands since MULTI with their offsets; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
@@ -76,7 +190,7 @@ class Commands:
             self.count += len(queue)
             self._core.changes.seal_as_one(first)
         elif self._queue is not None:
-            family = family_of(argv[0])
+            family = family_of(argv[0]) if self._left_out is None else None
             if family is not None:
                 # Fail before EXEC, so that no part of the transaction is applied.
                 raise _failure(argv, CommandError(messages.left_out(argv[0], family)), offset)
@@ -90,6 +204,9 @@ class Commands:
         if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
             self._session.db = int(argv[1])
             return
+        left_out, db = self._left_out, self._core.databases[self._session.db]
+        if left_out is not None and left_out.leaves_out(db, argv, offset):
+            return
         if name == b"XIDMPRECORD" and len(argv) == 5:
             self._record(argv, offset)
             return
@@ -102,6 +219,9 @@ class Commands:
             self._core.divided.make_way(self._session, argv)
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
+        if isinstance(reply, UnsupportedValueError) and left_out is not None:
+            left_out.add_key(reply.kind, argv[1], db.index, offset)
+            return
         if isinstance(reply, CommandError):
             raise _failure(argv, reply, offset)
         if record:
@@ -161,6 +281,16 @@ _STAR = ord("*")
 _NOTHING: Any = object()
 
 
+def original_names(path: Path) -> Iterator[Path]:
+    """Return the possible names of the original of a file or directory that is loaded in part."""
+    return (path.with_name(f"original-{number}-{path.name}") for number in count(1))
+
+
+def refusal(found: UnsupportedTypes) -> str:
+    """Return the reason why a file with these types is not loaded."""
+    return f"{UnsupportedTypesError(found).reason}; 'skip-unsupported-types yes' loads the rest"
+
+
 class LoadError(Exception):
     """A file that cannot be loaded. The text has the file, the offset if it is known, and the reason."""
 
@@ -175,7 +305,7 @@ class LoadError(Exception):
 class Replay:
     """Runs the commands of one file on a core, at the time ``now_us``. The core must be in replay mode.
 
-    ``relieve`` is called repeatedly, to free memory.
+    ``relieve`` is called repeatedly, to free memory. ``left_out``: keys that are left out because of their type.
     """
 
     def __init__(
@@ -183,13 +313,14 @@ class Replay:
         core: Core,
         now_us: int,
         relieve: Callable[[], None] = lambda: None,
+        left_out: LeftOutKeys | None = None,
     ) -> None:
         self._core = core
         self._now_us = now_us
         self._relieve = relieve
         self._session: Session = core.open_session(now_us)
         self._scanner = Scanner()
-        self._commands = Commands(core, self._session, now_us)
+        self._commands = Commands(core, self._session, now_us, left_out)
         self._added = 0
         #: End of the last command, as an offset in the argument of `run`; only comments follow.
         self.end = 0

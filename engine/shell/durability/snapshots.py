@@ -8,7 +8,8 @@ file that contains the later timestamp.
 A file with types that the engine does not store is refused, or loaded without these keys (``skip-unsupported-types``).
 Later saves replace it by a file that lacks them. So when it is loaded, it gets a second name next to it,
 ``original-1-NAME`` or the next free number: a hard link, which needs no space, and a crash between two steps loses
-neither name. A later process then needs not know how the data was loaded.
+neither name. A later process then needs not know how the data was loaded. The files of a log get second names in a
+directory, and are replaced at the start.
 
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
 starts a save immediately.
@@ -20,12 +21,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.damage import DamagedError, UnsupportedTypes, UnsupportedTypesError
+from engine.core.formats.damage import DamagedError, UnsupportedTypes
 from engine.core.formats.rdb.reader import Summary
 from engine.core.keyspace.image import Image
 from engine.settings.kinds import SavePoint
@@ -33,7 +33,7 @@ from engine.shell.durability import psb, rdb_file
 from engine.shell.durability.background import Attempt, Workers, Writing
 from engine.shell.durability.files import Files
 from engine.shell.durability.position import Position
-from engine.shell.durability.recovery import LoadError
+from engine.shell.durability.recovery import LoadError, original_names, refusal
 from engine.shell.durability.segments import SegmentFiles
 from engine.shell.housekeeping.memory import give_back
 from engine.shell.observation.log_lines import LOG
@@ -122,7 +122,6 @@ class Snapshots(Writing):
             return None
         data = self._files.map(path)
         found = UnsupportedTypes()
-        skips = self._core.config.flag("skip-unsupported-types")
         with _naming(path):
             if rdb_file.is_rdb(data):
                 self.saved_position = rdb_file.position_of(data)
@@ -131,18 +130,22 @@ class Snapshots(Writing):
                 if end < len(data):
                     raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
             else:
-                psb.load(data, self._core, segments=self._segments, skip_unsupported=skips, left_out=found)
+                psb.load(data, self._core, segments=self._segments, left_out=found)
                 self.saved_position = psb.position_of(data)
-            if found and not skips:
-                reason = f"{UnsupportedTypesError(found).reason}; 'skip-unsupported-types yes' loads the rest"
-                raise DamagedError(found.offset, reason)
+            if found and not self._core.config.flag("skip-unsupported-types"):
+                raise DamagedError(found.offset, refusal(found))
         self.left_out = found.total
         if found:
             LOG.warning("%s: left out %s (skip-unsupported-types)", path, found)
-            # Later saves may replace the file of either format.
-            for original in self._paths().values():
-                self._keep(original)
+            self.keep_originals()
         return path
+
+    def keep_originals(self) -> None:
+        """Keep the file of each format, because one of them, or the log next to them, was loaded in part: later saves
+        may replace either. Raises OSError on failure.
+        """
+        for path in self._paths().values():
+            self._keep(path)
 
     def _keep(self, path: Path) -> None:
         """Give a file that exists a second name, unless an earlier start did. Raises OSError on failure."""
@@ -152,8 +155,7 @@ class Snapshots(Writing):
         kept = re.compile(rf"original-[0-9]+-{re.escape(path.name)}")
         others = [path.with_name(name) for name in files.names(path.parent) if kept.fullmatch(name)]
         if not any(files.is_same(path, other) for other in others):
-            names = (path.with_name(f"original-{number}-{path.name}") for number in count(1))
-            target = next(name for name in names if name not in others)
+            target = next(name for name in original_names(path) if name not in others)
             files.link(path, target)
             documents.note(target, documents.named_by(path))
             LOG.warning("kept the original of %s as %s", path, target)

@@ -7,6 +7,7 @@ removed when neither a snapshot nor the log's base refers to them any more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,9 @@ class StreamStorage:
         self._storage.sealed.stores = self.segments.is_in_use
         if not self.segments.is_in_use and not self.segments.has_files:
             return
-        for folder in (self._directory, log_folder):
+        kept = re.compile(rf"original-[0-9]+-{re.escape(log_folder.name)}")
+        folders = [self._directory / name for name in self._files.names(self._directory) if kept.fullmatch(name)]
+        for folder in (self._directory, log_folder, *folders):
             for name in self._files.names(folder):
                 if name.endswith(".psb") and not name.startswith("temp-"):
                     self._note_document(folder / name)

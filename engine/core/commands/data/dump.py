@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
+from engine.core.formats.damage import UnsupportedValueError
 from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, writer
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, crc64
@@ -108,7 +109,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if reader.at != len(payload) - _TAIL.size:
         raise CommandError(messages.BAD_DUMP_BODY)
     if isinstance(value, value_reader.Unsupported):
-        raise CommandError(messages.unsupported_value(value.kind))
+        raise UnsupportedValueError(value.kind)
     return value
 
 

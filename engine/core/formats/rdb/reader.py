@@ -99,8 +99,7 @@ class Loading:
     """Reads the file ``data``, or bytes, into ``databases``.
 
     Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. Keys of types
-    that the engine does not store are left out and counted in ``left_out``. Unless ``skip_unsupported``, the caller
-    discards the databases if there are such keys, so no key is added after the first one.
+    that the engine does not store are left out and counted in ``left_out``.
     """
 
     def __init__(
@@ -110,14 +109,12 @@ class Loading:
         makers: Makers,
         *,
         now: int | None = None,
-        skip_unsupported: bool = False,
         left_out: UnsupportedTypes | None = None,
     ) -> None:
         self._databases = databases
         self._db = databases[0]
         self._makers = makers
         self._now = now
-        self._skip_unsupported = skip_unsupported
         # (Slices of a mapped file are bytes, those of a view are views.)
         self._source = Reader(cast(bytes, data.obj))
         self._is_valkey = False
@@ -264,8 +261,6 @@ class Loading:
         if has_expiring_fields or value.__class__ is Unsupported:
             kind = FIELD_EXPIRY if has_expiring_fields else value.kind
             self.summary.left_out.add_key(kind, key, db.index, self._began)
-            return
-        if self.summary.left_out and not self._skip_unsupported:
             return
         if db.holds(key):
             raise BadFormatError("the key occurs twice")

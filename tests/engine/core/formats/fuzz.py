@@ -65,7 +65,7 @@ def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
 def accepts(data: bytes) -> bool:
     """Whether the reader accepted the input; raises an exception if the reader behaved wrongly."""
     try:
-        core, _ = read(data, skip=True, now=None)
+        core, _ = read(data, now=None)
     except DamagedError as error:
         if 0 <= error.offset <= len(data) and error.reason:
             return False

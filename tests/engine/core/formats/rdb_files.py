@@ -24,12 +24,12 @@ def written(core: Core, version: int = 10) -> bytes:
     return b"".join(writer.write(image.capture(core.databases, core.changes.now), version))
 
 
-def read(data: bytes, *, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
+def read(data: bytes, *, now: int | None = NOW) -> tuple[Core, Summary]:
     """Return a core with a file's content and the reader's summary."""
     core = empty_core()
     core.changes.set_time(NOW_US)
     makers = value_reader.makers(core.config, core.streams.new)
-    loading = Loading(memoryview(data), core.databases, makers, now=now, skip_unsupported=skip)
+    loading = Loading(memoryview(data), core.databases, makers, now=now)
     while loading.step():
         pass
     core.changes.replaying = False
