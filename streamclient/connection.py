@@ -18,6 +18,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -138,14 +139,16 @@ class Connection:
             link.renew()
         return link
 
-    def node_of(self, stream: str) -> Endpoint | None:
-        """Return the cluster's node that has the stream; None for a single server, or while the node is unknown."""
-        if not self.topology.is_cluster:
-            return None
-        try:
-            return self.topology.endpoint(stream.encode())
-        except UNREACHABLE:
-            return None
+    def by_node(self, items: Sequence[T], stream_of: Callable[[T], str]) -> list[list[T]]:
+        """Return the items grouped by the cluster's node that has their stream; one group for a single server."""
+        nodes: dict[Endpoint | None, list[T]] = {}
+        for item in items:
+            endpoint = None  # unknown
+            if self.topology.is_cluster:
+                with suppress(*UNREACHABLE):
+                    endpoint = self.topology.endpoint(stream_of(item).encode())
+            nodes.setdefault(endpoint, []).append(item)
+        return list(nodes.values())
 
     def link_for_ask(self, refusal: str) -> Link:
         """Return the link to the node that a refusal `ASK slot host:port` names."""

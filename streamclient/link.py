@@ -43,11 +43,6 @@ _RETRY_SECONDS = 10.0  # time after a failed renewal, before the provider is cal
 _RENEW_SECONDS = 300.0  # interval at which a used connection logs in with its provider's current credentials
 
 
-def _answers(login: Login) -> float:
-    """Return the timeout of a reply in seconds."""
-    return _TIMEOUT_SECONDS if login.answer_seconds is None else login.answer_seconds
-
-
 def _refusal(command: str, reply: ResponseError) -> Exception:
     """Return the error for a refused command of the handshake. Too many clients are a temporary failure."""
     return LinkError(str(reply)) if _TOO_MANY in str(reply) else HandshakeError(command, reply)
@@ -81,7 +76,7 @@ class Link:
 
     def wait_at_most(self, login: Login) -> None:
         """Use the reply timeout of this login from now on."""
-        self._answers = _answers(login)
+        self._answers = _TIMEOUT_SECONDS if login.answer_seconds is None else login.answer_seconds
         if self._open is not None:
             self._open.settimeout(self._answers)
 
@@ -256,9 +251,8 @@ class Link:
 
     def request(self, commands: Sequence[Command]) -> bytes:
         """Send commands whose replies will be received as bytes. Returns the token for `receive`."""
-        token = secrets.token_hex(16).encode()
-        self._due.append(token)
-        self.send([*commands, ("ECHO", token)])
+        token = self.send_raw(*map(_packed, commands))
+        self.sent += len(commands) + 1
         return token
 
     def send_raw(self, *data: Any) -> bytes:

@@ -248,8 +248,7 @@ class LimitOptions:
         "pageSize",
         whole(1),
         20_000,
-        "Maximum entries per reply. A reply holds about one megabyte, or up to eight for entries with a hundred or "
-        "more fields. Set a lower number if values have many megabytes.",
+        "Maximum entries per reply. A reply holds about one megabyte. Set a lower number if values have many megabytes.",
     )
 
 

@@ -9,7 +9,6 @@ has a field twice, the last one counts. Does not depend on sockets, Spark, or th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,6 @@ _U = np.uint64
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
 _MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
 _MAX_SIGNED = np.uint64(2**63 - 1)  # larger numbers do not fit int64
-_SMALL = 10_000  # numbers below this limit have precomputed texts
-_RARE = 4  # if fewer consecutive entries on average have the same milliseconds, each number is formatted separately
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
@@ -101,7 +98,7 @@ class BatchPage(Page):
         if isinstance(texts, Values):
             return _array(texts)
         ms, seq = self._halves()
-        return pc.binary_join_element_wise(_ms_texts(ms), _seq_texts(seq), pa.scalar(b"-", pa.binary()))
+        return pc.binary_join_element_wise(_decimals(ms), _decimals(seq), pa.scalar(b"-", pa.binary()))
 
     def id_texts(self, rows: slice = ALL) -> list[bytes]:
         texts = self.batches[0].ids
@@ -228,24 +225,6 @@ def _joined(found: Sequence[Values | None]) -> Values | None:
 def _decimals(numbers: NDArray[np.uint64]) -> Any:
     """Return the numbers as decimal texts."""
     return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())
-
-
-def _ms_texts(ms: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts. This is fast if most numbers equal the number before them."""
-    first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
-    if first.size * _RARE > ms.size:
-        return _decimals(ms)
-    return _decimals(ms[first]).take(pa.array(np.repeat(np.arange(first.size), np.diff(first, append=ms.size))))
-
-
-@cache
-def _small() -> Any:
-    return _decimals(np.arange(_SMALL, dtype=np.uint64))
-
-
-def _seq_texts(seq: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts. This is fast if all numbers are below `_SMALL`."""
-    return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)
 
 
 class TokenPage(Page):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.refusals import refused
@@ -135,10 +134,7 @@ class GroupReads:
 
     def _grouped(self, parts: Sequence[Range]) -> Iterator[list[Range]]:
         """Yield lists of ranges. Each list has streams of one node and a limited number of entries."""
-        nodes: dict[Endpoint | None, list[Range]] = {}
-        for part in parts:
-            nodes.setdefault(self._connection.node_of(part.stream), []).append(part)
-        for of_node in nodes.values():
+        for of_node in self._connection.by_node(parts, lambda part: part.stream):
             some: list[Range] = []
             entries = 0
             for part in of_node:

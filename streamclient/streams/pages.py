@@ -17,20 +17,18 @@ from dataclasses import dataclass
 
 from streamclient.capabilities import is_refused
 from streamclient.codec import blocks
-from streamclient.codec.blocks import Block, Frames
+from streamclient.codec.blocks import Frames
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, ReplyError, array_header
-from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, error
 from streamclient.refusals import refused
-from streamclient.streams.page_size import PageSize
+from streamclient.streams.page_size import TARGET_BYTES, PageSize
 from streamclient.streams.states import Range
 from streamwire.stream_id import StreamId
 
 _COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
 _AT_ONCE, _MOST_AT_ONCE = 8, 500  # maximum number of pages, and of streams, that are requested at once to be counted
-_HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
 _HEAD = b"*2\r\n$"  # start of an entry in a reply
 _MOST_RANGES = 256  # maximum number of ranges in one request
 _UNKNOWN = 100  # assumed number of entries of a range without an estimate
@@ -75,7 +73,7 @@ class _Rows:
         count, start = array_header(buffer)
         if count < 1:
             return None
-        self._size.update(count, stop, _fields_at(buffer, start))
+        self._size.update(count, stop)
         more = count >= self._requested
         if self._left is not None:
             self._left -= count
@@ -88,7 +86,7 @@ def _decoded(buffer: bytearray, start: int, stop: int, count: int) -> Iterator[P
 
 
 class _Columns:
-    """Requests by PS.COLUMNS. A reply ends after about a megabyte (up to eight for entries with many fields)."""
+    """Requests by PS.COLUMNS. A reply ends after about a megabyte."""
 
     name = "PS.COLUMNS"
 
@@ -103,7 +101,7 @@ class _Columns:
         """Return the command that reads a page of entries after `after`."""
         # Page sizes of later commands depend on the size of complete entries, so the first page has all fields.
         named = self._fields if self._size.is_known else ()
-        span = (f"({after}", str(self.upto), "COUNT", self._most, "BYTES", self._size.bytes)
+        span = (f"({after}", str(self.upto), "COUNT", self._most, "BYTES", TARGET_BYTES)
         return (self.name, self.stream, *span, *named)
 
     def read(self, buffer: bytearray, stop: int) -> _Reply | None:
@@ -112,21 +110,15 @@ class _Columns:
         found = blocks.blocks(buffer)
         if not found:
             return None
-        self._learn(buffer, found)
+        # The size of complete entries is known only if all of their fields were sent.
+        if all(isinstance(block, Frames) or block.is_whole for block in found):
+            self._size.update(sum(block.count for block in found), sum(block.frame_bytes for block in found))
         last = found[-1]
         if isinstance(last, Frames):
             guess = _last_id(buffer, last.span[1])
         else:
             guess = StreamId.parse(blocks.last_id(buffer, last))
         return _Reply(blocks.pages(buffer, found), guess, more=True)
-
-    def _learn(self, buffer: bytearray, found: Sequence[Block]) -> None:
-        """Record the size of entries, if all of their fields were sent."""
-        whole = [block for block in found if isinstance(block, Frames) or block.is_whole]
-        if len(whole) == len(found):
-            first = whole[0]
-            fields = _fields_at(buffer, first.span[0]) if isinstance(first, Frames) else len(first.names)
-            self._size.update(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
 
 
 def pages(
@@ -206,13 +198,6 @@ def _pages(
             token = ahead or ask(after)
 
     return received(first, after)
-
-
-def _fields_at(buffer: bytearray, start: int) -> int:
-    """Return the likely number of fields of the entry at `start`; 0 if it is not a plain entry."""
-    head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
-    width = head[3][1:] if len(head) == 5 else b""
-    return int(width) // 2 if width.isdigit() else 0
 
 
 def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
@@ -301,7 +286,7 @@ def pages_of(
     Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
     """
     size = PageSize(most)
-    for of_node in _by_node(connection, ranges):
+    for of_node in connection.by_node(ranges, lambda part: part.stream):
         left = list(reversed(of_node))
         under_way: _Request | None = None
         while left or under_way is not None:
@@ -315,14 +300,6 @@ def pages_of(
             if under_way is not None:
                 yield from _received(connection, under_way, size, most, fields)
             under_way = following
-
-
-def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
-    """Return the ranges grouped by node, since a request goes to one node."""
-    nodes: dict[Endpoint | None, list[Range]] = {}
-    for part in ranges:
-        nodes.setdefault(connection.node_of(part.stream), []).append(part)
-    return list(nodes.values())
 
 
 def _expected(part: Range) -> int:

@@ -121,7 +121,7 @@ def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -
             client.config_set("cluster-preferred-endpoint-type", "hostname")
         with closing(Connection(Address(cluster.url))) as connection:
             connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
-            assert len({connection.node_of(name) for name in streams}) == 3
+            assert len(connection.by_node(streams, str)) == 3
             with moving(cluster, streams[0].encode()):
                 pass
             assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * 9
