@@ -56,10 +56,10 @@ def _in_file(username: str | None, path: str) -> Sequence[str]:
 def _of_provider(provider: Any) -> Sequence[str]:
     """Return a provider's result. Raises TypeError if it is not a login; the error does not contain the result."""
     values = provider.get_credentials()
-    words = values if isinstance(values, tuple | list) else ()
+    words: Sequence[str] = values if isinstance(values, tuple | list) else ()
     if len(words) not in (1, 2) or not all(isinstance(word, str | bytes) for word in words):
         raise TypeError(f"the result of get_credentials ({type(values).__name__}) is not a tuple of user and password")
-    return values
+    return words
 
 
 def _asked(source: str, ask: Provider) -> Sequence[str]:

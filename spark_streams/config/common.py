@@ -9,7 +9,6 @@ from spark_streams.config import time_zones
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamclient.config.option import (
-    ANY_TEXT,
     FLAG,
     TEXT,
     Kind,
@@ -53,7 +52,7 @@ class CommonOptions:
     )
     null_value: str | None = option(
         "nullValue",
-        ANY_TEXT,
+        Kind(str),
         None,
         "Text that represents null. Without it, writes omit null columns. Reads convert empty text to null except in "
         "string and binary columns. Only with `valueFormat=fields`.",

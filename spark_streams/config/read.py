@@ -248,7 +248,7 @@ class LimitOptions:
         "pageSize",
         whole(1),
         20_000,
-        "Maximum entries per reply. A reply holds about one megabyte. Set a lower number if values have many megabytes.",
+        "Maximum entries per reply, which holds about one megabyte. Set a lower number if values have many megabytes.",
     )
 
 

@@ -73,7 +73,7 @@ def blocks(buffer: bytes | bytearray) -> list[Block]:
     found: list[Block] = []
     for _ in range(number):
         words, at = array_header(buffer, at)
-        count, at = _integer(buffer, at)
+        count, at = _line(buffer, at, b":")
         spans: list[_Span | None] = []
         for _ in range(words - 1):
             span, at = _bulk(buffer, at)
@@ -111,10 +111,6 @@ def _line(buffer: bytes | bytearray, at: int, kind: bytes) -> tuple[int, int]:
     if end < 0 or buffer[at : at + 1] != kind:
         raise ValueError(f"a line with {kind!r} was expected, not {bytes(buffer[at : at + 40])!r}")
     return int(buffer[at + 1 : end]), end + 2
-
-
-def _integer(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
-    return _line(buffer, at, b":")
 
 
 def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:

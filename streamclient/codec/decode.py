@@ -8,7 +8,7 @@ has a field twice, the last one counts. Does not depend on sockets, Spark, or th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -109,11 +109,11 @@ class BatchPage(Page):
 
     def milliseconds(self) -> Any:
         texts = self.batches[0].ids
-        return milliseconds(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[0])
+        return milliseconds(texts) if isinstance(texts, Values) else _signed(self._halves()[0])
 
     def sequences(self) -> Any:
         texts = self.batches[0].ids
-        return sequences(texts, self.ids) if isinstance(texts, Values) else _signed(self._halves()[1])
+        return sequences(texts) if isinstance(texts, Values) else _signed(self._halves()[1])
 
     def column(self, name: bytes) -> Any:
         number = self._last.get(name)
@@ -156,21 +156,21 @@ class BatchPage(Page):
         return offsets, keys, values.take(pa.array(order))
 
 
-def milliseconds(texts: Values, ids: Callable[[], Any]) -> Any:
-    """Return the first half of each ID as an int64 array; `ids` returns their texts as an array."""
+def milliseconds(texts: Values) -> Any:
+    """Return the first half of each ID as an int64 array."""
     found = _milliseconds(texts)
-    return reference.half(ids().to_pylist(), 0) if found is None else pa.array(found.view(np.int64))
+    return reference.half(texts.texts(ALL), 0) if found is None else pa.array(found.view(np.int64))
 
 
-def sequences(texts: Values, ids: Callable[[], Any]) -> Any:
-    """Return the second half of each ID as an int64 array; `ids` returns their texts as an array."""
+def sequences(texts: Values) -> Any:
+    """Return the second half of each ID as an int64 array."""
     lengths = texts.lengths - (_MS_DIGITS + 1)
     if np.max(lengths) <= _WORD and _milliseconds(texts) is not None:
         words = overlapping(texts.data, _WORD)[texts.starts + (_MS_DIGITS + 1)].view("<u8").ravel()
         found = digits.plain(words, lengths)
         if found is not None:
             return pa.array(found.view(np.int64))
-    return reference.half(ids().to_pylist(), 2)
+    return reference.half(texts.texts(ALL), 2)
 
 
 def _milliseconds(texts: Values) -> NDArray[np.uint64] | None:
@@ -270,10 +270,10 @@ class TokenPage(Page):
         return self._ids.texts(rows)
 
     def milliseconds(self) -> Any:
-        return milliseconds(self._ids, self.ids)
+        return milliseconds(self._ids)
 
     def sequences(self) -> Any:
-        return sequences(self._ids, self.ids)
+        return sequences(self._ids)
 
     def column(self, name: bytes) -> Any:
         codes, code_of, row_of, token_of = self._by_name()

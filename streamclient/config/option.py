@@ -62,8 +62,6 @@ def shown_duration(milliseconds: int) -> str:
 
 
 TEXT: Kind[str] = Kind(_text)
-#: Any text, including an empty one.
-ANY_TEXT: Kind[str] = Kind(str)
 NAMES: Kind[tuple[str, ...]] = Kind(_names, ", ".join)
 FLAG: Kind[bool] = Kind(_flag, lambda value: str(value).lower())
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from streamclient.connection import Command, Connection
 from streamclient.streams import pages
-from streamclient.streams.page_size import TARGET_BYTES
+from streamclient.streams.pages import TARGET_BYTES
 from streamclient.streams.states import Cut, Range, States, StreamState, checked
 from streamwire.stream_id import StreamId
 
@@ -113,7 +113,7 @@ def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
 
 
 _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
-_ALL = 2**62  # larger than the number of entries in any stream
+ALL = 2**62  # larger than the number of entries in any stream
 
 #: A request for the ID of an entry: (stream, after, count, upto).
 Nth = tuple[str, StreamId, int, StreamId]
@@ -159,7 +159,7 @@ class Entries:
 
         If `counts_cheaply` is false, all these entries are read.
         """
-        return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in requested])]
+        return [number for _, number in self.nths([(stream, after, ALL, upto) for stream, after, upto in requested])]
 
     def backlogs(
         self, positions: Mapping[str, StreamId], states: Mapping[str, StreamState | None]

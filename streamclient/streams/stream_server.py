@@ -14,7 +14,7 @@ from streamclient.commands import EXTENSIONS
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
 from streamclient.refusals import RefusedForNowError, is_transient
-from streamclient.streams.counting import Entries, Nth
+from streamclient.streams.counting import ALL, Entries, Nth
 from streamclient.streams.delivery import Batch, Delivery
 from streamclient.streams.groups import Groups, pending_of
 from streamclient.streams.states import Cut, GroupState, Range, States, StreamState, checked, group_state, last_id_of
@@ -161,9 +161,6 @@ class StreamKeys:
                 return found
 
 
-_ALL = 2**62  # larger than the number of entries in any stream
-
-
 class EngineStates(States):
     """States by PS.STATE, which reads a stream and its group at the same moment."""
 
@@ -211,7 +208,7 @@ class EngineEntries(Entries):
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         ends = [(stream, at) for stream, *both in requested for at in both]
-        replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for stream, at in ends])
+        replies = self._connection.pipeline([("PS.NTH", stream, str(at), ALL) for stream, at in ends])
         replied = zip(ends, replies, strict=True)
         numbers = [int(checked(self._connection, stream, reply, "PS.NTH")[1]) for (stream, _), reply in replied]
         return [behind - beyond for behind, beyond in zip(numbers[::2], numbers[1::2], strict=True)]

@@ -23,7 +23,6 @@ from streamclient.codec import reference
 from streamclient.codec.decode import BatchPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams import page_size
 from streamclient.streams import pages as page_module
 from streamclient.streams.pages import columns
 from streamclient.streams.states import Range
@@ -149,7 +148,7 @@ def test_columns_are_read_as_entries_are(
     last = StreamId(len(entries) // 4, len(entries))
     low, high = (min(StreamId(bound, 0), last) for bound in bounds)
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
-    with mock.patch.object(page_size, "TARGET_BYTES", room):
+    with mock.patch.object(page_module, "TARGET_BYTES", room):
         found = rows(tiny.url, parts, fields, read_options, page)
     with mock.patch.object(Capabilities, "has", return_value=False):
         assert rows(tiny.url, parts, fields, read_options, page) == found
