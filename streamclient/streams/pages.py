@@ -7,8 +7,6 @@ before a page is decoded, so that the server works in parallel; the likely last 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. So `pages_of`
 requests small ranges together, about a megabyte in total, and decodes their replies together. In all other cases (an
 error, a large range, or more entries than expected) `columns` reads the range.
-
-Size of the pages in which entries are requested. This module only calculates.
 """
 
 from __future__ import annotations
