@@ -93,24 +93,6 @@ class Entry:
     done: RowDigest = field(default_factory=RowDigest)
 
 
-class LinkOwners:
-    """Owners of links: the slot transaction that uses each link.
-
-    WATCH and MULTI belong to a link, so a link has one owner at a time.
-    """
-
-    def __init__(self) -> None:
-        self._owners: dict[Link, SlotTransaction] = {}
-
-    def take(self, link: Link, transaction: SlotTransaction) -> None:
-        """Let this transaction use the link. The previous owner finishes first and loses its watches."""
-        before = self._owners.get(link)
-        if before is not None and before is not transaction:
-            before.finish()
-            before.unwatch()
-        self._owners[link] = transaction
-
-
 @dataclass(frozen=True)
 class _Step:
     """Rows of one stream within a transaction, and the state of their fence afterwards."""
@@ -123,10 +105,11 @@ class _Step:
 class SlotTransaction:
     """Writes the rows of one slot, one transaction at a time.
 
-    Raises ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and the errors of `StreamFence`.
+    `owners`: the slot transaction that uses each link, because WATCH and MULTI belong to a link. Raises ROW_REFUSED,
+    SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and the errors of `StreamFence`.
     """
 
-    def __init__(self, connection: Connection, terms: Terms, owners: LinkOwners) -> None:
+    def __init__(self, connection: Connection, terms: Terms, owners: dict[Link, SlotTransaction]) -> None:
         self._connection = connection
         self._terms = terms
         self._owners = owners
@@ -163,9 +146,16 @@ class SlotTransaction:
         if self._pending:
             self._until_done(self._settle)
 
-    def unwatch(self) -> None:
-        """Record that the watches are lost, because another slot's transaction uses the link from now on."""
+    def leave_link(self) -> None:
+        """Finish and lose the watches, because another slot's transaction uses the link from now on."""
+        self.finish()
         self._watched.clear()
+
+    def _take(self, link: Link) -> None:
+        before = self._owners.get(link)
+        if before is not None and before is not self:
+            before.leave_link()
+        self._owners[link] = self
 
     def _until_done(self, step: Callable[[], bool]) -> None:
         if not self._connection.retry(lambda: step() or None, lambda _: self._lost()):
@@ -201,7 +191,7 @@ class SlotTransaction:
         self._sent = []
         fences = [self._fence(rows.stream) for rows in self._pending]
         link = self._connection.link(self._pending[0].stream)
-        self._owners.take(link, self)
+        self._take(link)
         if link is not self._link:
             self._link = link
             self._watched.clear()
@@ -277,7 +267,7 @@ class SlotTransaction:
         redirected = redirection(replies)
         if redirected is not None:
             link = self._connection.link_for_ask(redirected)
-            self._owners.take(link, self)
+            self._take(link)
             prefix = (("ASKING",),)
             replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
         for command, reply in zip(commands, replies, strict=True):
@@ -556,7 +546,7 @@ class ExactlyOnceSender:
         self._entries: dict[bytes, Entry] = {}
         self._protocol = Protocol.of(writer, options, lasting)
         self._terms = Terms(self._protocol, options)
-        self._owners = LinkOwners()
+        self._owners: dict[Link, SlotTransaction] = {}
         self._transactions: dict[int, SlotTransaction] = {}
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:

@@ -38,7 +38,7 @@ from typing import Any, NoReturn
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.encoding import runs, trim_commands
-from spark_streams.write.exactly_once import Entry, LinkOwners, SlotTransaction, Terms, unpack_rows, wait_for_replicas
+from spark_streams.write.exactly_once import Entry, SlotTransaction, Terms, unpack_rows, wait_for_replicas
 from spark_streams.write.executor import (
     claim,
     close_ledger,
@@ -67,7 +67,7 @@ from spark_streams.write.records import (
     shown,
     staged_states,
 )
-from streamclient.connection import Command, Connection, change
+from streamclient.connection import Command, Connection, Link, change
 from streamclient.errors import ResponseError
 from streamclient.refusals import Refusal, reason_of, refusal_of, row_refused
 
@@ -192,7 +192,7 @@ class Publisher:
 
     def _write(self, protocol: Protocol, staged: Sequence[TaskRows]) -> None:
         """Publish the rows in the order of streams and partitions."""
-        owners = LinkOwners()
+        owners: dict[Link, SlotTransaction] = {}
         for each in sorted(staged, key=lambda rows: (rows.stream, rows.partition)):
             if not each.chunks:
                 continue
