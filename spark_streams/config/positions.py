@@ -45,17 +45,12 @@ class Positions:
         return {position.kind for position in (self.default, *self.each.values()) if position is not None}
 
 
-def parse_start(text: str, streams: Collection[str]) -> Positions:
-    """Return the start positions of a read.
+def parse_ids(text: str, streams: Collection[str], *, end: bool = False) -> Positions:
+    """Return the start positions of a read, or its end positions.
 
     JSON must name exactly these streams. Without streams, because a pattern finds them, JSON may name any.
     """
-    return _parse(text, streams, lambda value: _position(value, end=False))
-
-
-def parse_end(text: str, streams: Collection[str]) -> Positions:
-    """Return the end positions of a read; see `parse_start`."""
-    return _parse(text, streams, lambda value: _position(value, end=True))
+    return _parse(text, streams, lambda value: _position(value, end=end))
 
 
 def parse_times(text: str, streams: Collection[str], zone: str = time_zones.UTC) -> Positions:

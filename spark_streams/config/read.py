@@ -6,7 +6,6 @@ classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
@@ -317,17 +316,20 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
     @cached_property
     def starting(self) -> Positions:
         """The start positions that the user has set."""
-        return self._positions("starting_offsets", "starting_timestamp", positions.parse_start)
+        return self._positions("starting_offsets", "starting_timestamp", end=False)
 
     @cached_property
     def ending(self) -> Positions:
         """The end positions that the user has set."""
-        return self._positions("ending_offsets", "ending_timestamp", positions.parse_end)
+        return self._positions("ending_offsets", "ending_timestamp", end=True)
 
-    def _positions(self, offsets: str, time: str, parse: Callable[..., Positions]) -> Positions:
-        """Return the positions in the option `offsets`, which `parse` parses, or in the option `time`."""
+    def _positions(self, offsets: str, time: str, *, end: bool) -> Positions:
+        """Return the positions in the option `offsets` or in the option `time`."""
         zone = self.zone or time_zones.UTC
-        for field, read in ((offsets, parse), (time, partial(positions.parse_times, zone=zone))):
+        for field, read in (
+            (offsets, partial(positions.parse_ids, end=end)),
+            (time, partial(positions.parse_times, zone=zone)),
+        ):
             text: str | None = getattr(self, field)
             if text is not None:
                 return parsed(name_of(self, field), partial(read, streams=self.streams), text)

@@ -280,13 +280,12 @@ def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: St
     """As in XRANGE, IDs are inclusive, `(` makes them exclusive, and a missing sequence number is the lowest in a start
     and the highest in an end.
     """
-    parse = positions.parse_end if end else positions.parse_start
-    assert parse(text, ("s",)).get("s", positions.Position("latest")).after == after
+    assert positions.parse_ids(text, ("s",), end=end).get("s", positions.Position("latest")).after == after
 
 
 def test_positions_for_each_stream() -> None:
     """A JSON object gives each stream its own position."""
-    parsed = positions.parse_start('{"a": "earliest", "b": "7-1"}', ("a", "b"))
+    parsed = positions.parse_ids('{"a": "earliest", "b": "7-1"}', ("a", "b"))
     assert parsed.each == {"a": positions.Position("earliest"), "b": positions.Position("id", StreamId(7, 0))}
 
 
@@ -305,8 +304,7 @@ def test_invalid_positions_are_rejected(text: str) -> None:
 )
 def test_signs_of_commands_are_accepted(text: str, end: bool, kind: str) -> None:
     """`-`, `$` and `+` have the meaning that they have in XRANGE and XREAD."""
-    parse = positions.parse_end if end else positions.parse_start
-    assert parse(text, ("s",)).kinds == {kind}
+    assert positions.parse_ids(text, ("s",), end=end).kinds == {kind}
 
 
 def test_positions_with_partitions_are_rejected() -> None:
