@@ -60,12 +60,6 @@ def test_what_each_consumer_may_read(
     assert (batch.reads, batch.claims, end.tasks, batch.is_empty) == (reads, claims, tasks, False)
 
 
-@pytest.mark.parametrize("lag", [{}, {"a": 0, "b": 0}])
-def test_a_batch_without_entries_is_empty(lag: dict[str, int]) -> None:
-    """A batch without new and without claimable entries is marked as empty."""
-    assert batch_of(planned(lag, {})).is_empty
-
-
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 500))
 
 
@@ -73,7 +67,9 @@ COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 500))
 def test_a_shared_batch_keeps_its_limits(
     lag: dict[str, int], claims: dict[str, int], limit: int, least: int, most: int
 ) -> None:
-    """No batch exceeds its limit or the entries that exist, and no consumer exceeds its maximum."""
+    """No batch exceeds its limit or the entries that exist, and no consumer exceeds its maximum. A batch without new
+    and without claimable entries is marked as empty.
+    """
     claims = {stream: count for stream, count in claims.items() if count}
     end = planned(lag, claims, max_entries=limit, min_partitions=least, max_per_partition=most)
     batch = batch_of(end)
@@ -82,3 +78,4 @@ def test_a_shared_batch_keeps_its_limits(
     assert all(count <= lag.get(stream, 0) for stream, count in reads.items())
     assert all(count <= most for counts in batch.reads.values() for count in counts)
     assert batch.claims.keys() <= batch.reads.keys()
+    assert batch.is_empty == (not claims and not any(lag.values()))
