@@ -197,7 +197,7 @@ class Link:
         """Send commands and return their replies; an error reply is an element, not raised."""
         if not commands:
             return []
-        self._receive_due(None)
+        self.receive_due()
         self.send(commands)
         with self._blocking_timeout(commands):
             return self._replies(len(commands))
@@ -277,15 +277,13 @@ class Link:
         """Return the replies to a request: a buffer, and the position in it where they end. The caller owns the
         buffer.
         """
-        self._receive_due(token)
+        self.receive_due(token)
         return self._early.pop(token)
 
-    def receive_due(self) -> None:
-        """Receive all outstanding replies. `receive` returns them even after the link was closed."""
-        self._receive_due(None)
-
-    def _receive_due(self, token: bytes | None) -> None:
-        """Receive outstanding replies up to this token; all outstanding replies if `token` is None."""
+    def receive_due(self, token: bytes | None = None) -> None:
+        """Receive outstanding replies up to this token, or all of them. `receive` returns them even after the link was
+        closed.
+        """
         while self._due and token not in self._early:
             self._early[self._due[0]] = self._receive(self._due[0])
             del self._due[0]  # only after success: otherwise the reply is still outstanding

@@ -34,10 +34,7 @@ class Refusal(enum.Enum):
 
 #: First words of temporary refusals, and of refusals of the row unless a part of `_OF_SERVER` follows. Other words mean
 #: `SERVER`.
-_LATER = (
-    *("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"),
-    *("LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "BUSY", "OOM"),
-)
+_LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "BUSY", "OOM")
 _OF_ROW = ("ERR", "WRONGTYPE", "NOGROUP")
 
 #: Texts about a missing permission within a script: of Redis 7.0, and of later releases and Valkey.

@@ -33,8 +33,7 @@ _PAIRS, _PAIR_MASK = _U(10 << 8 | 1), _U(0x00FF00FF00FF00FF)
 _QUADS, _QUAD_MASK = _U(100 << 16 | 1), _U(0x0000FFFF0000FFFF)
 # Multiplier that combines these numbers into a number of eight digits.
 _OCTETS = _U(10_000 << 32 | 1)
-_MINUS = _U(ord("-"))
-_SIGN = _U(ord("-") ^ ord("0"))
+_MINUS, _SIGN = _U(ord("-")), _U(ord("-") ^ ord("0"))
 _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 

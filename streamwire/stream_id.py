@@ -125,7 +125,7 @@ def parse_many(words: list[bytes]) -> list[int]:
     if len(words) == 1:
         return [parse(words[0])]
     joined = b"-".join(words) if len(words) > 4 else b""
-    if joined and not joined.translate(None, b"0123456789-") and set(map(_dashes, words)) == {1}:
+    if joined and not joined.translate(None, b"0123456789-") and {word.count(b"-") for word in words} == {1}:
         try:
             halves = array("Q", map(int, joined.split(b"-")))
         except (ValueError, OverflowError):
@@ -135,15 +135,10 @@ def parse_many(words: list[bytes]) -> list[int]:
     return [parse(word) for word in words]
 
 
-def _dashes(word: bytes) -> int:
-    return word.count(b"-")
-
-
 def columns(entry_ids: list[int]) -> tuple[array[int], array[int]]:
     """Return IDs as two columns: milliseconds, sequence numbers."""
-    return array("Q", [entry_id >> 64 for entry_id in entry_ids]), array(
-        "Q", [entry_id & U64_MAX for entry_id in entry_ids]
-    )
+    ms, seq = [entry_id >> 64 for entry_id in entry_ids], [entry_id & U64_MAX for entry_id in entry_ids]
+    return array("Q", ms), array("Q", seq)
 
 
 def position(ms: array[int], seq: array[int], entry_id: int) -> int:

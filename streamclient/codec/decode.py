@@ -8,7 +8,7 @@ has a field twice, the last one counts. Does not depend on sockets, Spark, or th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,20 +123,16 @@ class BatchPage(Page):
         values = self._values(number)
         return pa.nulls(self.count, pa.binary()) if values is None else _array(values)
 
-    def _found(self, name: bytes) -> Values | None:
-        number = self._last.get(name)
-        return None if number is None else self._values(number)
-
     def integers(self, name: bytes) -> Any:
-        """Return the field's values as an int32 array; None if the caller must parse the texts."""
-        values = self._found(name)
-        found = None if values is None else digits.integers(*values.words())
-        return None if found is None else pa.array(found)
+        return self._parsed(name, digits.integers)
 
     def floats(self, name: bytes) -> Any:
-        """Return the field's values as a float64 array; None if the caller must parse the texts."""
-        values = self._found(name)
-        found = None if values is None else digits.floats(*values.words())
+        return self._parsed(name, digits.floats)
+
+    def _parsed(self, name: bytes, parse: Callable[[digits.Words, digits.Lengths], Any]) -> Any:
+        number = self._last.get(name)
+        values = None if number is None else self._values(number)
+        found = None if values is None else parse(*values.words())
         return None if found is None else pa.array(found)
 
     def fields(self) -> tuple[Any, Any, Any]:

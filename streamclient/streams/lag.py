@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
+from streamclient.streams.counting import ALL
 from streamclient.streams.pages import FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.streams.states import StreamState, stream_state
 from streamwire.stream_id import StreamId
@@ -27,7 +28,6 @@ _PIPELINE = 5000  # entries of one pipeline
 _PIPELINE_BYTES = 16 << 20  # approximate bytes of entries of one pipeline
 _SMALL = 1024  # assumed size of an entry unless it is known to be larger
 _MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20  # maximum entries and bytes of `Budget.deciding`
-_ALL = 1 << 40  # larger than the number of entries in any stream
 
 
 class Asked(NamedTuple):
@@ -167,7 +167,7 @@ def _page(
 
 def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
     """Count on the engine, which keeps the number of entries of each segment. If it refuses, pages are counted."""
-    commands: list[Command] = [("PS.NTH", each.stream, str(each.position), _ALL) for each in counts]
+    commands: list[Command] = [("PS.NTH", each.stream, str(each.position), ALL) for each in counts]
     for each, reply in zip(counts, connection.pipeline(commands), strict=True):
         if not isinstance(reply, ResponseError):
             each.total = int(reply[1])
