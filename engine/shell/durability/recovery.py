@@ -176,7 +176,9 @@ class Commands:
         The effects of a transaction are sealed as one transaction.
         """
         name = argv[0].upper()
-        if name == b"MULTI":
+        if name == b"SPUBLISH":
+            self.count += 1  # from a Redis master: a message of a shard channel, which nobody here receives
+        elif name == b"MULTI":
             if self._queue is not None:
                 raise DamagedError(offset, "MULTI within a transaction")
             self._queue, self.began = [], offset

@@ -76,6 +76,14 @@ def test_a_transaction_is_applied_and_passed_on_as_a_whole():
     assert replica.fed.endswith(command(b"EXEC"))
 
 
+def test_a_message_of_a_shard_channel_changes_nothing():
+    """A message that a Redis master sends for shard channels, also in a transaction, does not end the stream."""
+    message = command(b"SPUBLISH", b"news", b"a")
+    replica = Replica()
+    replica.take(message + command(b"MULTI") + message + command(b"SET", b"k", b"1") + command(b"EXEC"))
+    assert replica.core.databases[0].get(b"k") == b"1"
+
+
 def test_an_expired_key_stays_until_the_master_deletes_it():
     """The master's commands apply to an expired key; clients do not see the key, and it is kept."""
     replica = Replica()
