@@ -19,7 +19,7 @@ from pystreams.values.times import Position
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError, ResponseError
 from streamclient.refusals import Refusal, refusal_of
-from streamclient.streams.pages import PageSize
+from streamclient.streams.page_size import PageSize
 from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 

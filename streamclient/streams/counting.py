@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from streamclient.connection import Command, Connection
 from streamclient.streams import pages
-from streamclient.streams.pages import TARGET_BYTES
+from streamclient.streams.page_size import ALL, TARGET_BYTES
 from streamclient.streams.states import Cut, Range, States, StreamState, checked
 from streamwire.stream_id import StreamId
 
@@ -113,7 +113,6 @@ def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
 
 
 _MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
-ALL = 2**62  # larger than the number of entries in any stream
 
 #: A request for the ID of an entry: (stream, after, count, upto).
 Nth = tuple[str, StreamId, int, StreamId]

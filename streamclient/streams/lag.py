@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from streamclient.connection import Command, Connection
 from streamclient.errors import ResponseError
 from streamclient.reply_maps import pairs
-from streamclient.streams.counting import ALL
-from streamclient.streams.pages import FIRST_PAGE, TARGET_BYTES, PageSize
+from streamclient.streams.page_size import ALL, FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.streams.states import StreamState, stream_state
 from streamwire.stream_id import StreamId
 

@@ -23,28 +23,9 @@ from streamclient.codec.reply import Page, ReplyError, array_header
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, error
 from streamclient.refusals import refused
+from streamclient.streams.page_size import TARGET_BYTES, PageSize
 from streamclient.streams.states import Range
 from streamwire.stream_id import StreamId
-
-FIRST_PAGE = 8  # number of entries in the first page; few, because an entry may have many megabytes
-TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
-_GROWTH = 100  # maximum ratio of a page's number of entries to the previous page's
-
-
-class PageSize:
-    """Number of entries for a page of about a megabyte, estimated from the previous page; at most `most`."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.now = min(most, FIRST_PAGE)
-        #: Whether the size of at least one page was recorded.
-        self.is_known = False
-
-    def update(self, entries: int, size: int) -> None:
-        """Record a page of `entries` entries in `size` bytes."""
-        self.is_known = True
-        self.now = max(1, min(self._most, TARGET_BYTES * entries // max(1, size), self.now * _GROWTH))
-
 
 _COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
 _AT_ONCE, _MOST_AT_ONCE = 8, 500  # maximum number of pages, and of streams, that are requested at once to be counted

@@ -14,9 +14,10 @@ from streamclient.commands import EXTENSIONS
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import ResponseError, fail
 from streamclient.refusals import RefusedForNowError, is_transient
-from streamclient.streams.counting import ALL, Entries, Nth
+from streamclient.streams.counting import Entries, Nth
 from streamclient.streams.delivery import Batch, Delivery
 from streamclient.streams.groups import Groups, pending_of
+from streamclient.streams.page_size import ALL
 from streamclient.streams.states import Cut, GroupState, Range, States, StreamState, checked, group_state, last_id_of
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import StreamId

@@ -42,7 +42,8 @@ from streamclient.refusals import RefusedForNowError, is_transient, refused
 from streamclient.streams import dead_letters, group_pages
 from streamclient.streams.group_pages import Claim, Consumer, Read
 from streamclient.streams.groups import removed
-from streamclient.streams.pages import Body, PageSize, joined
+from streamclient.streams.page_size import PageSize
+from streamclient.streams.pages import Body, joined
 from streamclient.streams.states import StreamState
 from streamclient.streams.stream_server import open_server
 from streamwire.slots import same_slot_tag

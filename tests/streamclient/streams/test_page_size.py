@@ -6,7 +6,8 @@ import pytest
 import redis
 
 from streamclient.connection import Connection
-from streamclient.streams.pages import PageSize, pages
+from streamclient.streams.page_size import PageSize
+from streamclient.streams.pages import pages
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import add_entries as add
 

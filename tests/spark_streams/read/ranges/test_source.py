@@ -33,8 +33,8 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request delivers less than two pages of entries, so other clients of the server do not wait long."""
     requests: list[list[Command]] = []
-    send = Link.send
-    monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
+    request = Link.request
+    monkeypatch.setattr(Link, "request", lambda link, words: requests.append([*words]) or request(link, words))
     monkeypatch.setattr(Delivery, "limits", replace(Delivery.limits, page=100))
     site.add("s", 1050)
     query = site.query(stream="s", minPartitions=4, group="g")
@@ -44,7 +44,7 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
         sum(int(word[5]) for word in words if word[0] == "XREADGROUP" and ">" in word and len(word) == 9)
         for words in requests
     ]
-    assert max(delivered) < 200
+    assert max(delivered, default=0) < 200
     if site.kind == "redis":
         assert sum(delivered) == 1050
 
