@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -231,21 +231,25 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
         return names[draw(len(names))] if names else None
     if not names:
         return []
-    if count < 0:
-        drawn = [names[draw(len(names))] for _ in range(-count)]
-    else:
-        # Shuffle the names up to the count.
-        for at in range(min(count, len(names))):
-            other = at + draw(len(names) - at)
-            names[at], names[other] = names[other], names[at]
-        drawn = names[:count]
+    size = min(count, len(names)) if count >= 0 else -count
+    drawn = _drawn(names, count, draw)
     if not with_values:
-        return _listed(ctx, argv, list, len(drawn), drawn)
+        return _listed(ctx, argv, list, size, drawn)
     fields = read_hash(ctx, argv[1])
     pairs = ([name, fields[name]] for name in drawn)
     if ctx.session.proto == 3:
-        return _listed(ctx, argv, list, len(drawn), pairs)
-    return _listed(ctx, argv, list, 2 * len(drawn), chain.from_iterable(pairs))
+        return _listed(ctx, argv, list, size, pairs)
+    return _listed(ctx, argv, list, 2 * size, chain.from_iterable(pairs))
+
+
+def _drawn(names: list[bytes], count: int, draw: Callable[[int], int]) -> Iterator[bytes]:
+    """Yield up to ``count`` of the names in random order; if it is negative, -``count`` names, possibly repeated."""
+    for _ in range(-count):
+        yield names[draw(len(names))]
+    for at in range(min(count, len(names))):
+        other = at + draw(len(names) - at)
+        names[at], names[other] = names[other], names[at]
+        yield names[at]
 
 
 def _parse_draws(argv: list[bytes]) -> tuple[int, bool]:

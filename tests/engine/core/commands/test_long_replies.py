@@ -106,6 +106,8 @@ COMMANDS = [
     "HGETALL h",
     "HKEYS h",
     "HVALS h",
+    "HRANDFIELD h -60",
+    "HRANDFIELD h 40 WITHVALUES",
     "KEYS *",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),
     "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
