@@ -426,7 +426,7 @@ class _Page:
         self._read = read
 
     def collect(self) -> Iterator[Family]:
-        """Yield a family for each metric with samples, in the order of the"""
+        """Yield a family for each metric with samples, in the order of the table `METRICS`."""
         from prometheus_client.core import Metric as Family  # noqa: PLC0415 - an extra
 
         families: dict[Metric, Family] = {}
