@@ -220,7 +220,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str) -> None:
     there = inventory.need(run.connection, stream)
     after = None if position.kind == "end" else entries.after_of(run.connection, there, position, run.now)
     if after is not None and after > there.last_id:
-        run.out.warn(f"{after} is beyond the stream's end. The group is created at {there.last_id}.")
+        run.out.warn(f"The position is beyond the stream's end. The group is created at {there.last_id}.")
         after = there.last_id
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):

@@ -135,20 +135,20 @@ _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")  # consumer of a query that shares 
 class Move:
     """A group and its target position. `read`: number of entries ever added up to that position; None if unknown.
 
-    `stopped_before`: the requested position if it is beyond the stream's end, so that the move stops at the end.
+    `is_stopped`: whether the requested position is beyond the stream's end, so that the move stops at the end.
     """
 
     group: Group
     position: StreamId
     read: int | None
-    stopped_before: StreamId | None = None
+    is_stopped: bool = False
 
     @property
     def warning(self) -> str:
         """Warning about a requested position beyond the stream's end; otherwise empty."""
-        if self.stopped_before is None:
+        if not self.is_stopped:
             return ""
-        return f"{self.stopped_before} is beyond the stream's end. The group stops at {self.position}."
+        return f"The position is beyond the stream's end. The group stops at {self.position}."
 
 
 def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int | None, bool]]:
@@ -191,16 +191,15 @@ def to_id(group: Group, target: StreamId) -> Move:
     Its `read` is None if the ID is between the first entry and the stream's end.
     """
     stream = group.stream
-    stopped_before = target if target > stream.last_id else None
-    if stopped_before is not None:
-        target = stream.last_id
+    is_stopped = target > stream.last_id
+    target = min(target, stream.last_id)
     read: int | None = None
     if stream.entries_added is not None:
         if target >= stream.last_id:
             read = stream.entries_added
         elif stream.first_id is None or target < stream.first_id:
             read = stream.entries_added - stream.length
-    return Move(group, target, read, stopped_before)
+    return Move(group, target, read, is_stopped)
 
 
 def carry_out(connection: Connection, moves: Sequence[Move]) -> list[PystreamsError]:

@@ -186,7 +186,7 @@ def test_groups_are_created_and_removed(cli_of: Cli, stream: redis.Redis) -> Non
 def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
     """A future time means the stream's end: the preview says so, and the next added entry is part of the lag."""
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199-01-01", "--dry-run")
-    assert "beyond the stream's end. The group stops at 10000-0" in result.stderr
+    assert "warning: The position is beyond the stream's end. The group stops at 10000-0." in result.stderr
     assert "to 10000-0 (lag 0)" in result.stdout
     assert cli_of.json("groups", "seek", "orders", "billing", "--to", "2199", "--yes")["to"] == "10000-0"
     stream.xadd("orders", {"n": 11}, id="11000-0")
