@@ -177,7 +177,7 @@ class Commands:
         """
         name = argv[0].upper()
         if name == b"SPUBLISH":
-            self.count += 1  # from a Redis master: a message of a shard channel, which nobody here receives
+            self.count += 1  # A Redis master's message on a shard channel: the engine has no subscribers.
         elif name == b"MULTI":
             if self._queue is not None:
                 raise DamagedError(offset, "MULTI within a transaction")

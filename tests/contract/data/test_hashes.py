@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.replies import SYNTAX
+from tests.harness.replies import SYNTAX, Error
 
 
 def test_random_fields_with_values(server: Server) -> None:
@@ -20,6 +20,13 @@ def test_random_fields_are_distinct(server: Server) -> None:
     drawn = server.run("HRANDFIELD h 2")
     assert len(set(drawn)) == 2
     assert set(drawn) < {b"a", b"b", b"c"}
+
+
+def test_a_number_with_spaces_is_not_a_float(server: Server) -> None:
+    """HINCRBYFLOAT refuses spaces around a number, and accepts zero in hexadecimal digits."""
+    for word in (" 1", "1 ", "1\n"):
+        server.expect(("HINCRBYFLOAT", "h", "f", word), Error("ERR value is not a valid float"))
+    server.expect("HINCRBYFLOAT h f 0x0.0p5", "0")
 
 
 def test_a_small_hash_is_scanned_in_one_step(server: Server) -> None:

@@ -214,10 +214,9 @@ def _parse_float(word: bytes, error: bytes) -> np.longdouble:
     except ValueError:
         raise CommandError(error) from None
     # A number beyond the range becomes an infinity or zero; only a word may be an infinity, and only zeros are zero.
-    out_of_range = (
-        word[-1:].isdigit() if np.isinf(number) else not number and word.upper().split(b"E")[0].strip(b"+-0.X")
-    )
-    if out_of_range or len(word) > _FLOAT_BYTES or word[:1].isspace() or np.isnan(number):
+    mantissa = word.upper().replace(b"P", b"E").split(b"E")[0]
+    out_of_range = word[-1:].isdigit() if np.isinf(number) else not number and mantissa.strip(b"+-0.X")
+    if out_of_range or len(word) > _FLOAT_BYTES or word != word.strip() or np.isnan(number):
         raise CommandError(error)
     return number
 
