@@ -23,6 +23,7 @@ from spark_streams.columns.scalars import dump
 from spark_streams.errors import error, fail
 from spark_streams.formats.base import (
     Change,
+    Decoder,
     Plan,
     RecordField,
     RecordReader,
@@ -235,20 +236,25 @@ class AvroReader(RecordReader):
         assert self.schema is not None
         return spark_fields({name: kind.arrow for name, kind in _plan(self.schema, self.source).fields.items()})
 
-    def decoded(self, value: bytes, names: Iterable[str]) -> tuple[dict[str, Any], _Plan]:  # noqa: ARG002 - all fields
-        """Return the fields of a record, and the plan of its schema. Raises UndecodableError."""
-        record, plan = self._record(value)
-        return plan.changed(record), plan
+    def decoder(self, names: Iterable[str]) -> Decoder:  # noqa: ARG002 - all fields are decoded
+        """Return a function that decodes values; see `RecordReader.decoder`."""
+        resolved = functools.cache(functools.partial(_resolved, self))
 
-    def _record(self, value: bytes) -> tuple[Any, _Plan]:
+        def decode(value: bytes) -> tuple[dict[str, Any], _Plan]:
+            record, plan = self._record(value, resolved)
+            return plan.changed(record), plan
+
+        return decode
+
+    def _record(self, value: bytes, resolved: Callable[[int], tuple[avro.Reader, _Plan]]) -> tuple[Any, _Plan]:
         """Return the record of a value, and the plan of its schema. Raises UndecodableError."""
         schema_id, payload = (0, value) if self.registry is None else split(value)
-        read, plan = _resolved(self, schema_id)
+        read, plan = resolved(schema_id)
         return read(payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
-        record, _ = self._record(value)
+        record, _ = self._record(value, functools.partial(_resolved, self))
         return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 

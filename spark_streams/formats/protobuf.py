@@ -21,6 +21,7 @@ from pyspark.sql import types as spark
 from spark_streams.columns.scalars import dump
 from spark_streams.errors import error
 from spark_streams.formats.base import (
+    Decoder,
     Plan,
     RecordField,
     RecordReader,
@@ -85,23 +86,28 @@ class ProtobufReader(RecordReader):
         fields = _message_plan(self.schema, self.source, self.message)[0].fields
         return spark_fields({name: each.arrow for name, each in fields.items()})
 
-    def decoded(self, value: bytes, names: Iterable[str]) -> tuple[dict[str, Any], _Plan]:
-        """Return these fields of a message, and its plan. Raises UndecodableError."""
-        message, plan = self._message(value)
-        return {name: plan.getters[name](message) for name in names if name in plan.getters}, plan
+    def decoder(self, names: Iterable[str]) -> Decoder:
+        """Return a function that decodes values; see `RecordReader.decoder`."""
+        plan_at = functools.cache(functools.partial(_plan_at, self))
 
-    def _message(self, value: bytes) -> tuple[Any, _Plan]:
+        def decode(value: bytes) -> tuple[dict[str, Any], _Plan]:
+            message, plan = self._message(value, plan_at)
+            return {name: plan.getters[name](message) for name in names if name in plan.getters}, plan
+
+        return decode
+
+    def _message(self, value: bytes, plan_at: Callable[[int, tuple[int, ...]], _Plan]) -> tuple[Any, _Plan]:
         """Return the message of a value, and its plan. Raises UndecodableError."""
         schema_id, path, payload = 0, tuple[int, ...](), value
         if self.registry is not None:
             schema_id, rest = split(value)
             path, payload = split_indexes(rest)
-        plan = _plan_at(self, schema_id, path)
+        plan = plan_at(schema_id, path)
         return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
-        message, plan = self._message(value)
+        message, plan = self._message(value, functools.partial(_plan_at, self))
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
 
