@@ -308,10 +308,10 @@ class EncodedRows:
         )
 
 
-def _bytes_of(commands: Any) -> tuple[memoryview, Any]:
-    """Return the bytes of the commands in a binary array without nulls, and the bounds of each command."""
-    _, offsets, data = commands.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
+def _bytes_of(values: Any) -> tuple[memoryview, Any]:
+    """Return the bytes of the values in a binary array without nulls, and the bounds of each value."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     begin, end = int(bounds[0]), int(bounds[-1])
     view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
     return view, bounds - begin
@@ -435,11 +435,8 @@ def as_columns(rows: EncodedRows) -> list[bytes | memoryview]:
     assert rows.columns is not None
     words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
     for name, values in rows.columns:
-        _, offsets, data = values.buffers()
-        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-        begin, end = int(bounds[0]), int(bounds[-1])
-        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
-        words += [name, (bounds - begin).astype("<i4").tobytes(), view]
+        view, bounds = _bytes_of(values)
+        words += [name, bounds.astype("<i4").tobytes(), view]
     return _bulks(words)
 
 
