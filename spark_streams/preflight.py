@@ -17,8 +17,7 @@ Spark finds a registered source only through the active session of the calling t
 has started itself has none. So the wrappers also make the builder's session the active one.
 
 A batch that is repeated must have the same rows, except with `writeMode=staged`. Only here are both the options and the
-plan known, so writes warn if the plan is not deterministic. A client of Spark
-Connect has no analyzed plan.
+plan known, so writes warn if the plan is not deterministic; not in Spark Connect, whose clients have no analyzed plan.
 """
 
 from __future__ import annotations

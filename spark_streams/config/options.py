@@ -47,6 +47,7 @@ _KAFKA = {
     "kafka.group.id": "Set 'group'.",
     "groupIdPrefix": "Set 'group', to a different name for each query.",
     "subscribePattern": "Set 'streamPattern' to a glob, such as sensors:*.",
+    "startingOffsetsByTimestampStrategy": "Remove it: a start after a stream's last entry waits for later entries.",
     "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
     "topic": "Set 'stream', or write a column '_stream'.",
     "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns with the names of "

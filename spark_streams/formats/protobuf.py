@@ -1,9 +1,9 @@
 """Rows as Protobuf messages: conversion of a page's values to columns, and of columns to values.
 
-Messages are parsed in C. A missing field is null if the field has
-presence (messages, `optional`, members of a oneof). Otherwise it has its type's zero value. Google's Timestamp and
-Duration are times, and Google's wrappers are nullable values. Google's Struct, Value, ListValue, Any and Empty are JSON
-texts, and so are other messages that are recursive or have no fields.
+Messages are parsed in C. A missing field is null if the field has presence (messages, `optional`, members of a oneof).
+Otherwise it has its type's zero value. Google's Timestamp and Duration are times, and Google's wrappers are nullable
+values. Google's Struct, Value, ListValue, Any and Empty are JSON texts, and so are other messages that are recursive or
+have no fields.
 """
 
 from __future__ import annotations

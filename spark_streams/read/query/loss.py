@@ -12,7 +12,7 @@ conclusions are possible:
 * if nothing was removed from the stream since planning, the range is complete;
 * if the range's first entry is missing, entries were trimmed or deleted;
 * if the stream's first entry is after the reader's position, unread entries may have been trimmed;
-* if the largest deleted ID has changed and lies in the range, that entry was deleted.
+* if the largest deleted ID has increased and lies in the range, that entry was deleted.
 
 In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
 """
