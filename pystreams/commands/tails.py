@@ -87,6 +87,8 @@ def tail(
     condition searches each stream backwards until enough entries match.
     """
     # A single function, because the search, the present entries and the new ones share the number left to show.
+    if decode is None and (schema or message):
+        raise click.UsageError("--schema and --message require --decode.")
     last = _LAST
     if start is None and limit is not None and not follow:
         last, limit = limit, None

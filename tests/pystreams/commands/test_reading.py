@@ -283,6 +283,7 @@ def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) ->
         assert _ids(cli_of(*by_registry, "--where", "value.id > 10 and value.who == 'ann'", "--json")) == [1]
     assert "[REGISTRY_UNREACHABLE]" in cli_of.failure(*by_registry[:-1], "http://127.0.0.1:1", status=5)
     assert "[SCHEMA_MISSING]" in cli_of.failure("tail", "s", "--decode", "avro", status=2)
+    assert "require --decode" in cli_of.failure("tail", "s", "--schema", "order.avsc", status=2)
     assert "--registry" in cli_of.failure("tail", "s", "--decode", "avro", "--registry", "nowhere", status=2)
     (tmp_path / "order.avsc").write_text(ORDER)
     client.xadd("plain", {"a": b"\x54\x06ann", "b": b"\xff"}, id="1-0")
