@@ -114,7 +114,7 @@ UNSUPPORTED = (
         "with `appendfsync always`, replies wait for it; `WAIT` for replicas",
     ),
     Unsupported(
-        "eviction",
+        "evictions",
         _names("client|no-evict"),
         "above `maxmemory`, adding data is rejected; `maxmemory-policy` and `maxmemory-clients` are ignored",
     ),
