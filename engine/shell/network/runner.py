@@ -382,6 +382,7 @@ class Runner:
         while at < count:
             if (pause.until or divided) and self._must_wait_first(connection, commands[at], now):
                 break
+            # Run the command, and deliver messages to other clients.
             argv = commands[at]
             at += 1
             if session.reply_mode == "skip-next":
@@ -392,6 +393,7 @@ class Runner:
                 self._fail_within(connection, out, error)
                 return
             for_caller = self.send_outbox(session) if outbox else ()
+            # Encode the reply.
             before = len(out)
             kind = type(reply)
             if kind in _SPECIAL or session.reply_mode != "on":
@@ -414,6 +416,7 @@ class Runner:
                 _append(for_caller, session, out)
             if after_reply:
                 self.do_after_reply()
+            # Stop after a long reply or a request to close, or if other clients are due.
             if pages is not None:
                 break
             if (
