@@ -607,7 +607,8 @@ def plan_shared(
     `lost`: number of entries that the query has noticed as lost so far. `cores`: cores for which tasks are planned.
     """
     if limits.max_entries is not None:
-        left = max(0, limits.max_entries - sum(claims.values()))
+        claims = planning.shares(limits.max_entries, claims, number)
+        left = limits.max_entries - sum(claims.values())
         lag = planning.shares(left, lag, number) if left else {}
     most = limits.max_per_partition or _MOST
     # A batch without a known start has all existing entries, in as many parts as necessary.

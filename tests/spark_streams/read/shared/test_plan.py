@@ -38,7 +38,6 @@ def batch_of(end: Offsets) -> SharedBatch:
         ({"a": 9, "b": 27}, {}, {"max_entries": 4}, {"a": (1,), "b": (3,)}, ()),
         ({"a": 9}, {"a": 3}, {"max_entries": 4}, {"a": (1,)}, ()),
         ({"a": 9}, {"a": 4}, {"max_entries": 4}, {"a": (0,)}, ()),
-        ({"a": 9}, {"a": 5}, {"max_entries": 4}, {"a": (0,)}, ()),
         ({"a": 9, "b": 9}, {}, {"max_entries": 1, "number": 5}, {"b": (1,)}, ()),
         ({"a": 9, "b": 9}, {}, {"max_entries": 1, "number": 6}, {"a": (1,)}, ()),
         ({"a": 9}, {}, {"min_partitions": 2}, {"a": (4, 5)}, ()),
@@ -74,7 +73,10 @@ def test_a_shared_batch_keeps_its_limits(
     end = planned(lag, claims, max_entries=limit, min_partitions=least, max_per_partition=most)
     batch = batch_of(end)
     reads = {stream: sum(counts) for stream, counts in batch.reads.items()}
-    assert sum(reads.values()) == min(max(0, limit - sum(claims.values())), sum(lag.values()))
+    claimed = sum(batch.claims.values())
+    assert claimed == min(limit, sum(claims.values()))
+    assert sum(reads.values()) == min(limit - claimed, sum(lag.values()))
+    assert all(count <= claims[stream] for stream, count in batch.claims.items())
     assert all(count <= lag.get(stream, 0) for stream, count in reads.items())
     assert all(count <= most for counts in batch.reads.values() for count in counts)
     assert batch.claims.keys() <= batch.reads.keys()
