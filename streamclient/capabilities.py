@@ -33,8 +33,6 @@ class Capabilities:
         self.moves_rows = True
         #: Whether XREAD may be used to find streams with new entries; true until it is refused.
         self.finds_changes = True
-        #: Whether the user may read for a group; false until that has been tested.
-        self.delivers = False
         #: Size of an entry in bytes, by stream.
         self.sizes: dict[str, int] = {}
 

@@ -105,14 +105,11 @@ class GroupReads:
     def _check_permission(self, stream: str) -> None:
         """Raise NOT_PERMITTED if the user may not read for the group."""
         # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
-        # last ID but one (the largest ID means '>'), which has no effect.
-        if self._connection.capabilities.delivers:
-            return
+        # last ID but one (the largest ID means '>'), which has no effect. The permission may be lost at any time.
         read: Command = ("XREADGROUP", "GROUP", self._group, self._consumer, "STREAMS", stream, str(LAST.before()))
         (reply,) = self._connection.pipeline([read])
         if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             raise refused(self._connection.address, "XREADGROUP", reply, stream)
-        self._connection.capabilities.delivers = True
 
     def _counted(self, batches: Sequence[Batch]) -> list[Range]:
         """Return the rest of each range after the group's position, with its number of entries.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spark_streams.errors import PystreamsError
 from streamclient.streams.delivery import Delivery
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -99,6 +100,29 @@ def test_a_user_without_a_permission_reads_each_row_once(site: Site, lacks: str)
         query.restart()
         assert rows + numbers(query.drain()) == list(range(5 * _BATCH))
         finished(site, 5 * _BATCH)
+    finally:
+        site.client.acl_deluser("limited")
+
+
+@pytest.mark.parametrize("limit", [_BATCH, _BATCH // 20])
+def test_a_query_goes_on_after_its_user_lost_the_permission_to_deliver(site: Site, limit: int) -> None:
+    """A query whose user loses XREADGROUP while it runs fails before the next batch, and a restart with the permission
+    reads each row once.
+    """
+    site.add("s", 3 * _BATCH)
+    query = query_of(site, maxEntriesPerTrigger=limit)
+    rule = "-ps.deliver" if site.kind == "engine" else "-xreadgroup"
+    site.client.acl_setuser("limited", enabled=True, passwords=["+pw"], commands=["+@all"], keys=["*"], reset=True)
+    try:
+        query.restart(url=site.url.replace("redis://", "redis://limited:pw@"))
+        rows = numbers(query.trigger() or [])
+        site.client.execute_command("ACL", "SETUSER", "limited", rule)
+        with pytest.raises(PystreamsError, match="NOT_PERMITTED"):
+            query.trigger()
+        site.client.execute_command("ACL", "SETUSER", "limited", "+@all")
+        query.restart()
+        assert rows + numbers(query.drain()) == list(range(3 * _BATCH))
+        finished(site, 3 * _BATCH)
     finally:
         site.client.acl_deluser("limited")
 
